@@ -41,7 +41,12 @@ export const sections: readonly { readonly title: string; readonly pages: readon
     pages: [
       'guides/people',
       'guides/production',
+      'operations/kubernetes',
+      'operations/configuration',
+      'operations/monitoring',
+      'operations/upgrades',
       'operations/runbook',
+      'operations/lost-webhook',
       'operations/scaling',
       'operations/security',
       'operations/connected-accounts',

@@ -30,12 +30,16 @@ export const gatewayConfig = z
     BILLING_ADDRESS: address.describe('host:port of the billing service'),
     NOTIFIER_ADDRESS: address.describe('host:port of the notifier service'),
     PUBLIC_URL: z.url().optional().describe('public address of the gateway; shown in the API reference'),
-    RATE_LIMIT_PER_MINUTE: wholeNumber(1).default(6000).describe('requests a minute of one API key'),
-    PRODUCT_RATE_PER_MINUTE: wholeNumber(1).default(600).describe('product requests a minute of one address'),
-    PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber(1)
+    RATE_LIMIT_PER_MINUTE: wholeNumber('requests a minute', 1)
+      .default(6000)
+      .describe('requests a minute of one API key'),
+    PRODUCT_RATE_PER_MINUTE: wholeNumber('requests a minute', 1)
+      .default(600)
+      .describe('product requests a minute of one address'),
+    PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber('requests a minute', 1)
       .default(60)
       .describe('wrong licence keys and tokens a minute of one address'),
-    PRODUCT_TRIALS_PER_DAY: wholeNumber(1)
+    PRODUCT_TRIALS_PER_DAY: wholeNumber('trials a day', 1)
       .default(20)
       .describe('new trials a UTC day of one application and address'),
     TRUST_PROXY: parsedBy(parseTrustedProxies)

@@ -158,7 +158,10 @@ func readStandard(header http.Header, value string) (signature, error) {
 	id, timestamp := headerOf(header, "Webhook-Id"), headerOf(header, "Webhook-Timestamp")
 	of := signature{head: id + "." + timestamp + "."}
 	of.keyOf = func(secret string) []byte {
-		key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil {
+			return nil
+		}
 		return key
 	}
 	for _, part := range strings.Fields(value) {

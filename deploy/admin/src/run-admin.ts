@@ -64,8 +64,10 @@ const environment = z.object({
   TO_NOTIFIER_ADDRESS: toAddress('notifier'),
   TO_CALL_KEYS: callConfig.CALL_KEYS.describe('CALL_KEYS of catalog in the cell to which an account moves'),
   PUBLIC_URL: z.url().optional().describe('public address of the gateway, for processor-webhook --create'),
-  FEE_BPS: wholeNumber().optional().describe('transaction fee of new accounts, in basis points'),
-  FEE_FIXED_MINOR: wholeNumber()
+  FEE_BPS: wholeNumber('basis points')
+    .optional()
+    .describe('transaction fee of new accounts, in basis points'),
+  FEE_FIXED_MINOR: wholeNumber('minor units of the currency')
     .optional()
     .describe('fixed part of the transaction fee of new accounts, in minor units'),
 })

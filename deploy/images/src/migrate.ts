@@ -1,6 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
-import { readConfig } from '@licensing/process/config'
+import { databaseUrl, readConfig } from '@licensing/process/config'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
@@ -19,7 +19,7 @@ const shared = ['outbox', 'consumers', 'idempotency', 'quotas'].map((name) => ({
 const own = { name: COMPONENT, path: folder('migrations') }
 
 const { DATABASE_URL } = readConfig(
-  z.object({ DATABASE_URL: z.url().describe('postgres://… of the service’s own database') }),
+  z.object({ DATABASE_URL: databaseUrl.describe('postgres://… of the service’s own database') }),
 )
 const sql = connect(DATABASE_URL, { name: `${COMPONENT} migrate`, max: 1 })
 try {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import { readGuide, sections } from '../contents.ts'
 import { renderDiagram } from './diagram.ts'
+import { groupLanguages } from './languages.ts'
 
 const docs = join(checkout, 'docs')
 
@@ -51,6 +52,7 @@ export default defineConfig({
     html: false,
     anchor: { slugify },
     config: (markdown) => {
+      groupLanguages(markdown)
       const fence = markdown.renderer.rules.fence!
       markdown.renderer.rules.fence = (tokens, at, options, env, self) => {
         const { info, content } = tokens[at]!

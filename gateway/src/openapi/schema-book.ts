@@ -34,6 +34,8 @@ export class SchemaBook {
         // The defaults of cursors are internal.
         if (typeof jsonSchema.default === 'bigint' || jsonSchema.default === '') delete jsonSchema.default
         delete jsonSchema.id
+        // Of a nullable schema that names its types: a second description of null, which generators of clients do not expect.
+        if (Array.isArray(jsonSchema.type)) delete jsonSchema.anyOf
       },
     }) as JsonSchema & { $defs?: Record<string, JsonSchema> }
     for (const [id, definition] of Object.entries($defs ?? {})) this.schemas[id] = relocate(definition)

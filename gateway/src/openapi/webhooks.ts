@@ -50,7 +50,11 @@ function envelopeSchema(type: string): JsonSchema {
     account_id: { type: 'string' },
     application_id: { type: 'string' },
     data: { type: 'object', required: ['object'], properties: { object: objectSchema(object) } },
-    previous: previous === undefined ? { type: 'null' } : objectSchema({ plan_id: 'string' }),
+    // Generators of clients have no type for null alone.
+    previous: {
+      ...objectSchema({ plan_id: 'string' }),
+      type: previous === undefined ? ['object', 'null'] : 'object',
+    },
   }
   return { type: 'object', required: Object.keys(properties), properties }
 }

@@ -36,13 +36,17 @@ const answerTimeout = (statementTimeoutMs: number) => statementTimeoutMs / 1000 
  * `statementTimeoutMs` fails as unavailable, and its connection is replaced. Whether such a statement, or a commit, was
  * executed is not known.
  *
- * @param url postgres://user:password@host:port/database
+ * Only the server that accepts writes is used. If a standby has replaced it, connections to the former server are ended.
+ *
+ * @param url postgres://user:password@host:port/database; several `host:port` are separated by commas
  */
 export function connect(url: string, options: ConnectOptions): Database {
   const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
   return postgres(url, {
+    target_session_attrs: 'primary',
     max: options.max ?? 10,
     connect_timeout: 5,
+    onquiet: (sql) => void endLostSessions(sql),
     answer_timeout: answerTimeout(statementTimeoutMs),
     max_lifetime: 30 * 60,
     keep_alive: 30,
@@ -74,6 +78,39 @@ export function oneConnection({ options }: Database, settings: Record<string, st
   } as unknown as postgres.Options<{
     bigint: postgres.PostgresType<bigint>
   }>)
+}
+
+const looking = new WeakSet<Database>()
+
+/**
+ * Ends the connections that wait for an answer and whose sessions PostgreSQL does not know. A leader that froze, or whose
+ * network was cut, keeps its connections open after a standby has replaced it.
+ */
+async function endLostSessions(sql: Database): Promise<void> {
+  if (looking.has(sql)) return
+  looking.add(sql)
+  const quiet = sql.quietSessions(3)
+  const asking = postgres({
+    ...sql.options,
+    max: 1,
+    connect_timeout: 2,
+    answer_timeout: 5,
+    onquiet: undefined,
+  } as never) as Database
+  try {
+    const answer = await asking<{ own: number; known: number[] }[]>`
+      select pg_backend_pid() as own, array(
+        select pid from pg_stat_activity where usename = current_user and pid = any(${quiet.map(({ pid }) => pid)})
+      ) as known`
+    // Behind a connection pooler, sessions have other numbers.
+    if (answer[0]!.own !== answer.state.pid) return
+    for (const { pid, end } of quiet) if (!answer[0]!.known.includes(pid)) end()
+  } catch {
+    // No server is available. The connections wait until their time limit.
+  } finally {
+    looking.delete(sql)
+    await asking.end({ timeout: 1 })
+  }
 }
 
 /** Whether the server has answered none of the pool's connections for longer than a statement may take. */

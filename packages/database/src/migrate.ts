@@ -1,9 +1,18 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Database } from './connect.ts'
+import type { Database, Sql, Transaction } from './connect.ts'
+import { setTimeout as pause } from 'node:timers/promises'
 import { locks } from './locks.ts'
+import { isLockTimeout } from './problems.ts'
 import { transaction, withoutTimeLimit } from './transaction.ts'
+
+/** First line of a migration that runs without a transaction, such as `create index concurrently`. */
+const withoutTransaction = '-- without a transaction'
+// While a migration waits for a lock, all later statements on that table wait behind it.
+const lockTimeout = '1s'
+const retryMs = 250
+const timeouts = ['statement_timeout', 'lock_timeout', 'transaction_timeout']
 
 /** Plain SQL files of one folder, applied in the order of their names. */
 export interface MigrationFolder {
@@ -19,8 +28,10 @@ interface Migration {
 }
 
 /**
- * Applies the migrations that the database does not have yet, each in its own transaction. Several replicas may call this
- * at once: one of them applies a migration, and the others wait until it is done.
+ * Applies the migrations that the database does not have yet, each in its own transaction unless its first line is
+ * `-- without a transaction`. Several replicas may call this at once: one of them applies a migration, and the others wait
+ * until it is done. A migration that does not get a lock within a second is rolled back and tried again, so that it never
+ * delays the requests of running replicas for longer.
  *
  * @param step reports each migration at its start
  * @returns the names applied
@@ -59,26 +70,70 @@ function isKnown({ name, checksum }: Migration, applied: string | undefined): bo
 /** @returns false if another replica has applied it meanwhile */
 async function apply(sql: Database, migration: Migration, step: (name: string) => void): Promise<boolean> {
   step(`migration ${migration.name}`)
-  return transaction(sql, async (tx) => {
-    // A replica waits for another one that migrates, however long that takes.
-    await withoutTimeLimit(tx)
-    await tx`set local lock_timeout = 0`
-    await tx`set local transaction_timeout = 0`
-    await tx`select pg_advisory_xact_lock(${locks.migration})`
-    await tx`
-      create table if not exists migrations (
-        name text primary key,
-        checksum text not null,
-        applied_at timestamptz not null default now()
-      )`
-    const [before] = await tx<{ checksum: string }[]>`
-      select checksum from migrations where name = ${migration.name}`
-    if (isKnown(migration, before?.checksum)) return false
-    await tx.unsafe(migration.text)
-    await tx`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`
-    return true
-  })
+  const once = migration.text.startsWith(withoutTransaction) ? applyAlone : applyInTransaction
+  for (;;) {
+    const applied = await once(sql, migration)
+    if (applied !== undefined) return applied
+    await pause(retryMs)
+  }
 }
+
+/** @returns undefined if it must be tried again: another replica migrates, or a lock is not free */
+async function applyInTransaction(sql: Database, migration: Migration): Promise<boolean | undefined> {
+  return transaction(sql, async (tx) => {
+    await withoutTimeLimit(tx)
+    await tx`select set_config('lock_timeout', ${lockTimeout}, true), set_config('transaction_timeout', '0', true)`
+    // A statement that waited for this lock would hold a snapshot, for which `create index concurrently` waits.
+    const [lock] = await tx<{ locked: boolean }[]>`
+      select pg_try_advisory_xact_lock(${locks.migration}) as locked`
+    if (!lock!.locked) return undefined
+    if (await isApplied(tx, migration)) return false
+    await tx.unsafe(migration.text)
+    await recordApplied(tx, migration)
+    return true
+  }).catch(againAfterLockTimeout)
+}
+
+/** Its statements run one by one. If the process ends between them, all of them run again. */
+async function applyAlone(sql: Database, migration: Migration): Promise<boolean | undefined> {
+  const own = (await sql.reserve()) as Transaction
+  try {
+    own.waitForever()
+    // `create index concurrently` waits for older transactions, and delays no other statement meanwhile.
+    for (const timeout of timeouts) await own.unsafe(`set ${timeout} = 0`)
+    const [lock] = await own<{ locked: boolean }[]>`select pg_try_advisory_lock(${locks.migration}) as locked`
+    if (!lock!.locked) return undefined
+    if (await isApplied(own, migration)) return false
+    for (const statement of migration.text.split(/;\s*$/m)) {
+      if (statement.trim() !== '') await own.unsafe(statement)
+    }
+    await recordApplied(own, migration)
+    return true
+  } finally {
+    const reset = timeouts.map((timeout) => `reset ${timeout}`)
+    await own.unsafe(['select pg_advisory_unlock_all()', ...reset].join('; ')).catch(() => {})
+    own.release()
+  }
+}
+
+function againAfterLockTimeout(error: unknown): undefined {
+  if (!isLockTimeout(error)) throw error
+}
+
+async function isApplied(sql: Sql, migration: Migration): Promise<boolean> {
+  await sql`
+    create table if not exists migrations (
+      name text primary key,
+      checksum text not null,
+      applied_at timestamptz not null default now()
+    )`
+  const [before] = await sql<{ checksum: string }[]>`
+    select checksum from migrations where name = ${migration.name}`
+  return isKnown(migration, before?.checksum)
+}
+
+const recordApplied = (sql: Sql, { name, checksum }: Migration) =>
+  sql`insert into migrations (name, checksum) values (${name}, ${checksum})`
 
 async function read(folder: MigrationFolder): Promise<Migration[]> {
   const files = (await readdir(folder.path)).filter((file) => /^[0-9]{4}-[a-z0-9-]+\.sql$/.test(file)).sort()

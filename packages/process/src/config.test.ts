@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { ConfigError, listenAddress, readConfig, wholeNumber } from './config.ts'
+import { ConfigError, databaseUrl, listenAddress, readConfig, wholeNumber } from './config.ts'
 
 const schema = z.object({
   GRPC_ADDRESS: listenAddress.describe('host:port to serve gRPC on'),
-  TRIES: wholeNumber(1).default(3).describe('how often'),
+  TRIES: wholeNumber('times', 1).default(3).describe('how often'),
   DATABASE_URL: z.url().describe('the database'),
 })
 
@@ -32,6 +32,17 @@ test('the error contains no values, because they may be secrets', () => {
   expect(() =>
     readConfig(schema, { GRPC_ADDRESS: 'lsk_secret', DATABASE_URL: 'postgres://h/db' }),
   ).not.toThrow(/lsk_secret/)
+})
+
+test.each([
+  ['postgres://catalog:p,w%40@db/catalog', true],
+  ['postgresql://catalog@db-1:5432,db-2:5433/catalog?sslmode=require', true],
+  ['postgres://catalog@[::1]:5432/catalog', true],
+  ['mysql://db/catalog', false],
+  ['postgres://catalog@db:port/catalog', false],
+  ['db-1,db-2', false],
+])('the URL of a database may name several servers: %s', (text, isValid) => {
+  expect(databaseUrl.safeParse(text).success).toBe(isValid)
 })
 
 test.each([

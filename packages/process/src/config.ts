@@ -33,29 +33,36 @@ export function readConfig<S extends z.ZodObject>(
 }
 
 /** `host:port` of a service to reach, or several in the format of gRPC's name resolvers. */
-export const address = z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port')
+export const address = z
+  .string()
+  .regex(/^.+:[0-9]{1,5}$/, 'must be host:port')
+  .meta({ unit: 'host:port' })
 
 /**
  * `host:port` to listen on. An IPv6 address is in brackets: `[::]:8080` listens on all addresses of both families.
  *
  * @example readConfig(z.object({ HTTP_ADDRESS: listenAddress }), { HTTP_ADDRESS: '[::1]:80' }) // { host: '::1', port: 80 }
  */
-export const listenAddress = z.string().transform((text, context) => {
-  const [, bracketed, name, digits] = /^(?:\[([^\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/.exec(text) ?? []
-  const port = Number(digits)
-  if ((isIPv6(bracketed ?? '') || name !== undefined) && port <= 65_535)
-    return { host: bracketed ?? name!, port }
-  context.addIssue({ code: 'custom', message: 'must be host:port, an IPv6 address in brackets: [::]:8080' })
-  return z.NEVER
-})
+export const listenAddress = z
+  .string()
+  .transform((text, context) => {
+    const [, bracketed, name, digits] = /^(?:\[([^\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/.exec(text) ?? []
+    const port = Number(digits)
+    if ((isIPv6(bracketed ?? '') || name !== undefined) && port <= 65_535)
+      return { host: bracketed ?? name!, port }
+    context.addIssue({ code: 'custom', message: 'must be host:port, an IPv6 address in brackets: [::]:8080' })
+    return z.NEVER
+  })
+  .meta({ unit: 'host:port' })
 
-/** A whole number of at least `min`. */
-export const wholeNumber = (min = 0) =>
+/** A whole number of at least `min`. The reference of all variables (docs/operations/configuration.md) has its unit. */
+export const wholeNumber = (unit: string, min = 0) =>
   z
     .string()
     .regex(/^[0-9]+$/, 'must be a whole number')
     .transform(Number)
     .refine((value) => value >= min, `must be at least ${min}`)
+    .meta({ unit })
 
 /** A text that a parser reads, which throws if the text is invalid. */
 export const parsedBy = <Out>(parse: (text: string) => Out) =>
@@ -67,6 +74,17 @@ export const parsedBy = <Out>(parse: (text: string) => Out) =>
       return z.NEVER
     }
   })
+
+/** PostgreSQL's URL. Its hosts are separated by commas. */
+export const databaseUrl = parsedBy((text) => {
+  const withOneHost = text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?]*@)?[^/?,]*)[^/?]*/, '$1')
+  if (!/^postgres(ql)?:/.test(text) || !URL.canParse(withOneHost)) {
+    throw new Error(
+      'must be postgres://user:password@host:port/database, with commas between several host:port',
+    )
+  }
+  return text
+}).meta({ unit: 'URL' })
 
 const peerKeys = parsedBy(parsePeerKeys)
 
@@ -103,20 +121,22 @@ export const serviceConfig = {
       'name:key of each process that calls this one, separated by commas; two of a name while it is changed',
     ),
   GRPC_ADDRESS: listenAddress.describe('host:port to serve gRPC on'),
-  DATABASE_URL: z.url().describe('postgres://… of this service’s own database'),
-  DATABASE_CONNECTIONS: wholeNumber(2).default(20).describe('most connections to PostgreSQL'),
+  DATABASE_URL: databaseUrl.describe(
+    'postgres://… of this service’s own database, with commas between the host:port of several servers',
+  ),
+  DATABASE_CONNECTIONS: wholeNumber('connections', 2).default(20).describe('most connections to PostgreSQL'),
   NATS_URL: z.string().describe('nats://host:port, several separated by commas'),
   NATS_PASSWORD: z
     .string()
     .optional()
     .describe('password of the NATS user that has the name of this service, where NATS_URL names no user'),
-  STREAM_MAX_BYTES: wholeNumber(1024 * 1024)
+  STREAM_MAX_BYTES: wholeNumber('bytes', 1024 * 1024)
     .default(512 * 1024 ** 2)
     .describe('most bytes that the stream of this service’s events may take; its oldest messages go first'),
-  EVENT_LOG_MAX_BYTES: wholeNumber(1024 * 1024)
+  EVENT_LOG_MAX_BYTES: wholeNumber('bytes', 1024 * 1024)
     .default(8 * 1024 ** 3)
     .describe(
       'size of the event log in PostgreSQL above which events are removed that a consumer has not confirmed',
     ),
-  STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
+  STREAM_REPLICAS: wholeNumber('copies', 1).default(1).describe('copies of each stream that NATS keeps'),
 }

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { collectDefaultMetrics, register } from 'prom-client'
+import { collectDefaultMetrics, Gauge, register } from 'prom-client'
 import type { Health } from './health.ts'
 import { measureAll } from './measures.ts'
 
@@ -10,6 +10,12 @@ const samples = ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'].map(
   (name) => `nodejs_eventloop_lag_${name}_seconds`,
 )
 const never = 2 ** 31 - 1
+
+const ready = new Gauge({
+  name: 'process_ready',
+  help: '1 if a probe of /readyz passes, 0 if it fails',
+  labelNames: ['probe'],
+})
 
 /** Starts an HTTP server for operators: `/metrics` (Prometheus), `/healthz` (alive), `/readyz` (alive, with dependencies). */
 export async function startOperationsServer(
@@ -39,7 +45,7 @@ async function answer(url: string, health: Health): Promise<{ status: number; ty
   const json = 'application/json'
   switch (url.split('?')[0]) {
     case '/metrics':
-      await measureAll()
+      await Promise.all([measureAll(), measureReadiness(health)])
       return { status: 200, type: register.contentType, body: await register.metrics() }
     case '/healthz': {
       const problem = health.lifeProblem
@@ -53,6 +59,12 @@ async function answer(url: string, health: Health): Promise<{ status: number; ty
     default:
       return { status: 404, type: json, body: '{"error":"not found"}' }
   }
+}
+
+async function measureReadiness(health: Health): Promise<void> {
+  const { probes } = await health.check()
+  ready.reset()
+  for (const [probe, problem] of Object.entries(probes)) ready.set({ probe }, problem === null ? 1 : 0)
 }
 
 function collectProcessMetrics(): void {

@@ -54,7 +54,7 @@ export function Frame() {
           <div className={styles.session}>
             <p>
               <span className="visually-hidden">
-                {own.role === null ? 'Signed in with the key ' : 'Signed in as '}
+                {own.role === undefined ? 'Signed in with the key ' : 'Signed in as '}
               </span>
               <span className={styles.keyName}>{own.name}</span>
               <span className={styles.scopes}>{own.role ?? own.scopes.join(' · ')}</span>

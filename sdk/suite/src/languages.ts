@@ -21,8 +21,10 @@ export interface Language {
   readonly probes: readonly Command[]
   /** Builds the driver. */
   readonly prepare?: Command
-  /** Runs the language's own tests, among them the vectors. Null: `npm test` runs them as a project of its own. */
-  readonly test: Command | null
+  /** Runs the language's own tests, among them the vectors. Absent: they are a project of `npm test`, or of another row. */
+  readonly test?: Command
+  /** With `npm run test:full`, instead of `test`: also linters, race detectors, and packages from a registry. */
+  readonly fullTest?: Command
   /** The program that speaks the protocol of the README. */
   readonly driver: Command
 }
@@ -40,7 +42,6 @@ const all: readonly Language[] = [
     name: 'TypeScript',
     folder: 'typescript',
     probes: [],
-    test: null,
     driver: [process.execPath, 'test/driver.ts'],
   },
   {
@@ -54,13 +55,11 @@ const all: readonly Language[] = [
     name: 'Go',
     folder: 'go',
     // 1.22 or newer
-    probes: [
-      ['sh', '-c', String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`],
-      ['gcc', '--version'],
-    ],
+    probes: [['sh', '-c', String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`]],
     prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
     // A result that Go has kept would not notice changes of the vectors.
-    test: ['sh', '-c', 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...'],
+    test: ['env', 'CGO_ENABLED=0', 'go', 'test', '-count=1', './...'],
+    fullTest: ['sh', '-c', 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...'],
     driver: ['{build}/driver'],
   },
   {
@@ -68,10 +67,11 @@ const all: readonly Language[] = [
     folder: 'java',
     probes: [
       ['javac', '--version'],
-      ['mvn', '--version'],
+      ['test', '-f', '/usr/share/java/junit-platform-console.jar'],
     ],
     prepare: ['javac', '-d', '{build}/driver', '-sourcepath', 'src/main/java:src/test/java', JAVA_DRIVER],
-    test: ['mvn', '--quiet', '--batch-mode', 'test'],
+    test: ['./test.sh', '{build}/tests'],
+    fullTest: ['mvn', '--quiet', '--batch-mode', '-DbuildDirectory={build}/maven', 'spotless:check', 'test'],
     driver: ['java', '-cp', '{build}/driver', 'licensing.Driver'],
   },
   {
@@ -80,6 +80,11 @@ const all: readonly Language[] = [
     probes: RUST_PROBES,
     prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
     test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
+    fullTest: [
+      'sh',
+      '-c',
+      'cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && cargo test --quiet --target-dir {build}',
+    ],
     driver: ['{build}/debug/examples/driver'],
   },
   {
@@ -91,7 +96,6 @@ const all: readonly Language[] = [
       '-c',
       'cargo build --quiet --lib --target-dir {build} && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs',
     ],
-    test: null,
     driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
   },
 ]
@@ -111,10 +115,10 @@ export function folderOf({ folder }: Language): string {
   return join(sdks, folder)
 }
 
-/** Build results are kept between runs, so that only what has changed is compiled. */
-function buildFolder({ name }: Language): string {
+/** Build results are kept between runs, so that only what has changed is compiled. Languages of one folder share them. */
+function buildFolder({ folder }: Language): string {
   const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
-  return join(cache, 'licensing-sdk', name.toLowerCase().replaceAll(/[^a-z]/g, ''))
+  return join(cache, 'licensing-sdk', folder)
 }
 
 /** A command with its placeholders replaced. */
@@ -139,7 +143,7 @@ async function build(language: Language): Promise<void> {
   const unlessBuilt =
     '[ "$(cat "$1")" = "$2" ] 2>&- || { stamp=$1 key=$2; shift 2; "$@" && echo "$key" >"$stamp"; }'
   const command = commandOf(language, language.prepare)
-  const stamp = [join(folder, '.built'), await digestOf(folderOf(language))]
+  const stamp = [join(folder, `.built-${language.name}`), await digestOf(folderOf(language))]
   const parameters = [join(folder, '.lock'), 'sh', '-c', unlessBuilt, 'sh', ...stamp, ...command]
   await run('flock', parameters, { cwd: folderOf(language) })
 }

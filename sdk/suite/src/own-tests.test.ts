@@ -1,3 +1,4 @@
+import { isFull } from '@licensing/test-support/drawn'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
@@ -5,8 +6,8 @@ import { describe, expect, test } from 'vitest'
 import { commandOf, folderOf, languages, prepare } from './languages.ts'
 
 describe.each(languages)('the tests of $name', (language) => {
-  const command = language.test
-  test.skipIf(command === null)('pass', async () => {
+  const command = isFull ? (language.fullTest ?? language.test) : language.test
+  test.skipIf(!command)('pass', async () => {
     await prepare(language)
     const [program, ...parameters] = commandOf(language, command!)
     const tests = spawn(program, parameters, { cwd: folderOf(language) })

@@ -27,6 +27,7 @@ function signature(signing: Signing = {}): string {
 
 const standardSecret = `whsec_${randomBytes(32).toString('base64')}`
 const otherStandard = `whsec_${randomBytes(32).toString('base64')}`
+const shortSecret = `whsec_${randomBytes(24).toString('base64')}`
 
 function standardSignature({ by = standardSecret, at = seconds, of = body }: Signing = {}, id = 'evt_1') {
   const key = Buffer.from(by.slice('whsec_'.length), 'base64')
@@ -94,6 +95,19 @@ const deliveries: readonly Case[] = [
 
   ['a standard delivery', { headers: standard(), secrets: standardSecret }],
   ['a standard delivery and a second secret', { headers: standard(), secrets: [secret, standardSecret] }],
+  [
+    'a standard delivery and a secret without its prefix',
+    { headers: standard(), secrets: standardSecret.slice('whsec_'.length) },
+  ],
+  [
+    'a standard delivery and a secret of 24 bytes',
+    { headers: standard({ by: shortSecret }), secrets: shortSecret },
+  ],
+  ...['', '$', standardSecret.slice(6, -1), `${standardSecret.slice(6)}=`].map((text): Case => [
+    `a standard delivery and the secret whsec_${text.replaceAll(/\w{9,}/g, '…')}`,
+    { headers: standard(), secrets: `whsec_${text}` },
+    'signature_mismatch',
+  ]),
   [
     'a standard delivery with two signatures',
     {

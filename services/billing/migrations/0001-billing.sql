@@ -252,6 +252,8 @@ create table purchase_effects (
   ends_at timestamptz(3),
   -- Until when the payment includes updates; null if it does not change that.
   updates_until timestamptz(3),
+  -- A renewal after this time ends the effect of a failure or a partial refund, also one that becomes known later.
+  since timestamptz(3),
   metadata jsonb,
   -- Whether `paid` begins a subscription.
   renews boolean not null default false,

@@ -37,13 +37,13 @@ export const billingConfig = z.object({
     .describe(
       'how a vendor connects an account: authorize (the vendor proves it on the processor’s consent page) or direct (any account that the platform can reach)',
     ),
-  PAYMENT_FAILURES_BEFORE_SUSPEND: wholeNumber(1)
+  PAYMENT_FAILURES_BEFORE_SUSPEND: wholeNumber('payments', 1)
     .default(3)
     .describe('consecutive failed payments of a subscription that suspend its licence'),
-  SUBSCRIPTION_GRACE_HOURS: wholeNumber(0)
+  SUBSCRIPTION_GRACE_HOURS: wholeNumber('hours')
     .default(336)
     .describe('hours that a subscription’s licence remains valid after the end of the paid period'),
-  RECONCILE_INTERVAL_SECONDS: wholeNumber(1)
+  RECONCILE_INTERVAL_SECONDS: wholeNumber('seconds', 1)
     .default(300)
     .describe('pause between two comparisons with the processor’s own list of events'),
 })

@@ -4,11 +4,11 @@ import { emailAddress } from './accounts/accounts.ts'
 
 export const catalogConfig = z.object({
   ...serviceConfig,
-  FEE_BPS: wholeNumber()
+  FEE_BPS: wholeNumber('basis points')
     .refine((value) => value <= 10_000, 'must be at most 10000')
     .default(100)
     .describe('transaction fee of new accounts, in basis points'),
-  FEE_FIXED_MINOR: wholeNumber()
+  FEE_FIXED_MINOR: wholeNumber('minor units of the currency')
     .refine(Number.isSafeInteger, 'is too large')
     .default(0)
     .describe('fixed part of the transaction fee of new accounts, in minor units'),

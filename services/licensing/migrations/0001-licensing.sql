@@ -126,8 +126,6 @@ create table licences (
   reactivated_at timestamptz(3),
   -- The latest known event of its purchases, by the processor's clock.
   latest_event_at timestamptz(3),
-  -- The latest time until which one of its payments includes updates.
-  paid_updates_until timestamptz(3),
   -- The vendor's own entries, by name.
   metadata jsonb not null default '{}',
   -- The product may be updated to releases until this time; null: to all releases.
@@ -663,6 +661,9 @@ create table purchases (
   renewed_at timestamptz(3),
   failed_at timestamptz(3),
   partially_refunded_at timestamptz(3),
+  -- A renewal after these times ends the effect of the failed payments and of the partial refund; null: after they happened.
+  failed_since timestamptz(3),
+  partially_refunded_since timestamptz(3),
   -- The first and the latest inquiry, and the latest time at which an inquiry was closed.
   first_inquiry_at timestamptz(3),
   inquiry_at timestamptz(3),
@@ -676,6 +677,8 @@ create table purchases (
   canceled_to timestamptz(3),
   -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
+  -- The latest time until which its first payment, or a renewal that counts, includes updates.
+  paid_updates_until timestamptz(3),
   -- Entries that its first payment brings, or that the licence had when it was first paid.
   metadata jsonb not null default '{}',
   -- When it stops being valid, or stopped; null: never (see `fellAt`).
@@ -693,6 +696,7 @@ create index purchases_of_licence on purchases (licence_id, ordered_at, purchase
 create index purchases_valid on purchases (licence_id, ordered_at, purchase_ref) where not fallen;
 create index purchases_falling on purchases (licence_id, fallen, falls_at, ordered_at, purchase_ref)
   where falls_at is not null;
+create index purchases_by_updates on purchases (licence_id, paid_updates_until) where paid_updates_until is not null;
 create index purchases_due on purchases (falls_at) where not fallen and falls_at is not null;
 
 -- The effects on purchases, each once, with their times by the processor's clock.
@@ -702,19 +706,22 @@ create table purchase_effects (
   kind text not null,
   cause text collate "C" not null,
   at timestamptz(3) not null,
-  -- The end and plan that a renewal gives, and the purchase's `end_revision` when it was recorded.
+  -- The end, plan and updates that a renewal gives, and the purchase's `end_revision` when it was recorded.
   ends_at timestamptz(3),
   end_revision integer not null,
   plan_id text collate "C",
   snapshot_id text collate "C",
+  updates_until timestamptz(3),
   primary key (licence_id, purchase_ref, kind, cause)
 );
--- The renewals that decide about the end and the plan of a purchase.
+-- The renewals that decide about the end, the plan and the updates of a purchase.
 create index purchase_effects_by_end on purchase_effects (licence_id, purchase_ref, end_revision, ends_at)
   where kind = 'renewed';
 create index purchase_effects_by_time on purchase_effects (licence_id, purchase_ref, at) where kind = 'renewed';
 create index purchase_effects_by_plan on purchase_effects (licence_id, purchase_ref, at, cause)
   where kind = 'renewed' and plan_id is not null;
+create index purchase_effects_by_updates on purchase_effects (licence_id, purchase_ref, updates_until)
+  where kind = 'renewed' and updates_until is not null;
 
 -- The names in the metadata that the payments of a licence bring, with the value that the latest payment brings, and the first
 -- and the latest payment with that name.

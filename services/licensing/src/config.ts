@@ -12,9 +12,11 @@ export const licensingConfig = z.object({
     )
     .describe('32 bytes, base64url: encrypts the private signing keys'),
   TOKEN_ISSUER: z.string().default('licensing').describe('`iss` of tokens'),
-  TOKEN_LIFE_SECONDS: wholeNumber(1).default(86_400).describe('longest life of a token'),
-  CHECK_INTERVAL_SECONDS: wholeNumber(1).default(900).describe('how often a product checks the revocations'),
-  SWEEP_INTERVAL_SECONDS: wholeNumber(1)
+  TOKEN_LIFE_SECONDS: wholeNumber('seconds', 1).default(86_400).describe('longest life of a token'),
+  CHECK_INTERVAL_SECONDS: wholeNumber('seconds', 1)
+    .default(900)
+    .describe('how often a product checks the revocations'),
+  SWEEP_INTERVAL_SECONDS: wholeNumber('seconds', 1)
     .refine((seconds) => seconds <= 30, 'must be at most 30')
     .default(10)
     .describe('pause between two sweeps for licences past their expiry'),

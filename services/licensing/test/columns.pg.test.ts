@@ -25,7 +25,6 @@ const noTrial = { trial: 'a product starts a trial', trial_limit: 'a product sta
 const noPurchase = {
   governed_by: 'it has no purchase yet',
   latest_event_at: 'it has no purchase yet',
-  paid_updates_until: 'it has no purchase yet',
 }
 
 const trialColumns = insertedIn('trials/trial-queries.ts', 'licences')

@@ -27,6 +27,7 @@ test('values in definitions of the database are those of the closed sets and of 
     purchase_effects_by_end: renewals,
     purchase_effects_by_plan: renewals,
     purchase_effects_by_time: renewals,
+    purchase_effects_by_updates: renewals,
   })
 })
 

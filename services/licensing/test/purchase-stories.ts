@@ -128,12 +128,18 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
           updatesUntil: updatesUntil(orderedOn),
           renews: true,
         }
+        const renewedBefore = (on: number) =>
+          Math.max(
+            0,
+            ...effects.filter(([what, day]) => what.startsWith('renewed') && day < on).map(([, day]) => day),
+          )
         const rest = effects.map(([what, on]) => ({
           on,
           effect: {
             ...purchase,
             cause: `${what} ${run} ${on}`,
             at: day(on, now),
+            ...(what === 'partially_refunded' && { since: day(renewedBefore(on), now) }),
             ...whatOf(what, { on, now, otherPlan: planOf(plan + 1), updatesUntil: updatesUntil(on) }),
           },
         }))

@@ -18,15 +18,20 @@ const environment = z.object({
     .describe('networks that no delivery may go to, such as public addresses of the operator'),
   WEBHOOK_CA_FILE: z.string().optional().describe('PEM file of additional certificate authorities to trust'),
   WEBHOOK_BACKOFF_SECONDS: parsedBy(readSeconds)
+    .meta({ unit: 'seconds' })
     .optional()
-    .describe('waits between attempts in seconds, separated by commas; the last repeats'),
-  WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber(1)
+    .describe(
+      'waits between attempts, separated by commas; the last repeats; if it is absent, the schedule in the webhooks guide',
+    ),
+  WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: seconds for which payloads are kept; if it is absent, 90 days'),
-  WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber(1)
+  WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: how many seconds an hour of `overlap_hours` lasts; if it is absent, 3600'),
-  WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('maximum number of deliveries in flight'),
+  WEBHOOK_SLOTS: wholeNumber('deliveries', 10)
+    .default(512)
+    .describe('maximum number of deliveries in flight'),
   SMTP_URL: z.url().optional().describe('smtp://… for alerts; if it is absent, alerts are logged'),
   SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),
   PUBLIC_URL: z

@@ -17,6 +17,8 @@ export const scripts = [
   ...['people', 'import', 'testing', 'cli', 'production'].map(guide),
   'README.md',
   'cli/README.md',
+  'docs/operations/kubernetes.md',
+  'docs/operations/lost-webhook.md',
 ]
 
 /** Documents with the languages of which another test runs every block. */

@@ -5,12 +5,14 @@ import { chmod, cp, mkdir, realpath, symlink, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ensurePacked } from '@licensing/downloads/build'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { expect, test } from 'vitest'
+import { givenEndpoint } from './delivery.ts'
 import { blocksOf, scripts } from './documents.ts'
 import type { Block } from './documents.ts'
-import { givenFolder, givenStack, givenVendor } from './vendor.ts'
+import { expectStatus, givenFolder, givenReceiver, givenStack, givenVendor } from './vendor.ts'
 
 const modules = fileURLToPath(new URL('../node_modules', import.meta.url))
 const libraries = fileURLToPath(new URL('../../../sdk/typescript/node_modules/', import.meta.url))
@@ -20,6 +22,7 @@ const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']
 
 await ensurePacked(() => undefined)
 const folder = await givenFolder()
+const receiver = await givenReceiver()
 const stack = await givenStack()
 // The published program of the command line. It starts faster than its sources.
 const packed = fileURLToPath(new URL('../../../deploy/downloads/dist/licensing-cli.tgz', import.meta.url))
@@ -62,9 +65,46 @@ test.each(scripts)('the commands of %s work without changes', async (document) =
     await vendor.plan({ code: 'pro' })
     environment['LICENCE'] = (await vendor.issue((await vendor.plan()).id)).id
   }
+  if (document.endsWith('lost-webhook.md')) {
+    const endpoint = await givenEndpoint(vendor, receiver)
+    const { id } = await vendor.issue((await vendor.plan()).id)
+    expectStatus(await vendor.verb('suspend', id), 200)
+    await endpoint.next(1)
+    const deliveries = await vendor.api.get<{ data: { id: string }[] }>(
+      `${vendor.app}/webhook-deliveries?licence=${id}`,
+    )
+    Object.assign(environment, { LICENCE: id, DELIVERY: deliveries.body.data[0]!.id })
+  }
+  if (document.endsWith('kubernetes.md')) await givenCluster(cwd)
   const { code, output } = await runScript(scriptOf(blocksOf(document)), cwd, environment)
   expect(code, output.slice(-3_000)).toBe(0)
 })
+
+/**
+ * The manifests, and a `kubectl` that runs `licensing-admin` against the stack. It only checks that the other files that it is given
+ * exist: kubernetes.test.ts in the integration suite checks the secrets and the manifests.
+ */
+async function givenCluster(cwd: string): Promise<void> {
+  for (const part of ['kubernetes', 'compose'])
+    await cp(join(CHECKOUT, 'deploy', part), join(cwd, 'deploy', part), { recursive: true })
+  const variables = Object.entries(stack.processes.catalog[0]!.environment).map(
+    ([name, value]) => `'${name}=${value}'`,
+  )
+  const admin = join(CHECKOUT, 'deploy/admin/src/licensing-admin.ts')
+  const kubectl = `#!/bin/bash
+set -eu
+case "$*" in
+  *licensing-admin*) exec env -i ${variables.join(' ')} '${process.execPath}' '${admin}' "\${@:6}" ;;
+  *psql*) grep --quiet 'create database notifier' ;;
+  'apply -k'*) test -f "$3/kustomization.yaml" ;;
+  *'create secret'*) test -s "$(sed 's/.*--from-env-file=//' <<< "$*")" ;;
+  *'rollout status'*) ;;
+  *) exit 64 ;;
+esac
+`
+  await writeFile(join(bin, 'kubectl'), kubectl)
+  await chmod(join(bin, 'kubectl'), 0o755)
+}
 
 /** Installs the SDK's dependencies from this checkout, so that nothing is downloaded from the public registry. */
 async function givePublicLibraries(cwd: string): Promise<void> {

@@ -1,3 +1,4 @@
+import { metricsIn, queries } from '@licensing/operations/queries'
 import { apiClient } from '@licensing/test-support/api-client'
 import { hostAddress } from '@licensing/test-support/docker'
 import { eventually } from '@licensing/test-support/poll'
@@ -89,9 +90,16 @@ test('a request has one trace from REST over gRPC and NATS to the webhook and on
   const suspended = await suspend({ traceparent, 'x-request-id': 'request-of-the-test' })
   expect(suspended.headers.get('x-request-id')).toBe('request-of-the-test')
   await endpoint.next(1)
+  // docs/operations/lost-webhook.md, "3. Where does its trace end?" names the last span.
   await eventually(() => {
-    const services = collector.spans.filter((span) => span.traceId === traceId).map(({ service }) => service)
-    expect(services).toEqual(expect.arrayContaining(['gateway', 'licensing', 'notifier']))
+    const spans = collector.spans.filter((span) => span.traceId === traceId)
+    expect(spans.map(({ service, name }) => `${service}: ${name}`)).toEqual(
+      expect.arrayContaining([
+        'gateway: POST /v1/licences/{licence_id}/suspend',
+        'licensing: SuspendLicence',
+        'notifier: webhook attempt',
+      ]),
+    )
   })
   expectStatus(await suspend({ 'x-request-id': 'request-that-conflicts' }), 409)
   expect(await stack.processes.gateway[0]!.log()).toContain('request-of-the-test')
@@ -227,6 +235,18 @@ test('every process serves Prometheus metrics, liveness and readiness', async ()
     expect((await fetch(`${operationsUrl}/healthz`)).status, name).toBe(200)
     expect((await fetch(`${operationsUrl}/readyz`)).status, name).toBe(200)
   }
+})
+
+test('every metric that the alerts and dashboards of deploy/operations read is served by a process', async () => {
+  const served = new Set(['up'])
+  for (const { environment } of processes) {
+    const metrics = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
+    for (const [, name = ''] of (await metrics.text()).matchAll(/^# TYPE (\S+) /gm)) served.add(name)
+  }
+  const missing = queries.flatMap(({ place, query }) =>
+    metricsIn(query).flatMap((name) => (served.has(name) ? [] : [`${place}: ${name}`])),
+  )
+  expect(missing).toEqual([])
 })
 
 test('while licensing is unavailable the gateway is not ready and no application is created, and afterwards the request can be repeated', async () => {

@@ -2,10 +2,10 @@ import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { givenMarket, givenShop } from './shop.ts'
-import { allRows, dayMs, expectInvalid, expectProblem } from './vendor.ts'
+import { allRows, dayMs, expectInvalid, expectProblem, expectStatus } from './vendor.ts'
 
 const market = await givenMarket()
-const { api, app, appId, sells, buy, plan, sell, becomes, detail, events, payments, fees, history, settled } =
+const { api, app, sells, buy, order, plan, sell, becomes, detail, events, payments, fees, history, settled } =
   await givenSettling()
 
 /** A shop whose earlier events have all arrived when `settled` returns. */
@@ -276,8 +276,9 @@ test('three failures in a row suspend, and a renewal ends the row', async () => 
   const { sale, licence } = await sold()
   await fail(sale, 1)
   expect((await fail(sale, 2)).body.status).toBe('active')
-  await renew(sale, 3, 400)
-  await fail(sale, 4)
+  await renew(sale, 3, 400, { renewal_id: '1' })
+  // It does not matter whether a renewal has the same id.
+  await fail(sale, 4, '1')
   expect((await fail(sale, 5)).body.status).toBe('active')
   expect((await fail(sale, 6)).body.status).toBe('suspended')
   expect((await detail(licence)).status_reason).toBe('payment_failed')
@@ -296,6 +297,24 @@ test('occurred_at decides the order of failures and renewals, not the arrival', 
   expect((await fail(sale, 2)).body.status).toBe('active')
   await fail(sale, 4)
   expect((await fail(sale, 5)).body.status).toBe('suspended')
+  // A renewal that was paid in between.
+  expect((await renew(sale, 4.5, 410)).body.status).toBe('active')
+  await fail(sale, 6)
+  expect((await fail(sale, 7)).body.status).toBe('suspended')
+  // One that was paid before the row of failures.
+  expect((await renew(sale, 2.5, 420)).body.status).toBe('suspended')
+})
+
+test('a partial refund of an earlier cycle changes no licence, also if the renewal is reported after it', async () => {
+  const { sale, licence } = await sold()
+  expect((await refund(sale, 5, 30)).body.status).toBe('downgraded')
+  const renewal_id = randomUUID()
+  expect((await renew(sale, 3, 420, { renewal_id })).body.status).toBe('active')
+  expect((await refund(sale, 6, 10, { renewal_id })).body.status).toBe('downgraded')
+  expect((await renew(sale, 2, 430)).body.status).toBe('downgraded')
+  await settled()
+  const expected = ['created', 'downgraded', 'downgraded', 'reactivated'].map((type) => `licence.${type}`)
+  expect(heardOf(licence).filter((event) => event.startsWith('licence'))).toEqual(expected)
 })
 
 test('a cancellation ends the purchase at ends_on, or when it occurred', async () => {
@@ -365,7 +384,7 @@ test('a licence rests on purchases of several shops and of the processor', async
   await becomes(licence.id, 'revoked')
 })
 
-test('metrics, search, the spend cap and the list of refunds count them like others', async () => {
+test('metrics, search and the list of refunds count them like others', async () => {
   const currency = 'chf'
   const { sale, licence } = await sold({ currency })
   const renewal_id = `renewal-${randomUUID()}`
@@ -386,11 +405,25 @@ test('metrics, search, the spend cap and the list of refunds count them like oth
   const bySale = await api.get<typeof found.body>(`${app}/search?q=${sale}`)
   expect(bySale.body.data).toMatchObject([{ matched: 'sale_id', licence: { id: licence } }])
   expect(await allRows(api, `${app}/refunds?charge_ref=${renewal_id}`)).toMatchObject([{ amount: 30 }])
-  const cap = await api.get<{ spent_minor: number }>('/v1/spend-cap')
-  const spent = (await allRows<{ amount_minor: number; application_id: string }>(api, '/v1/fees'))
-    .filter((fee) => fee.application_id === appId)
-    .reduce((sum, fee) => sum + fee.amount_minor, 0)
-  expect(cap.body.spent_minor).toBeGreaterThanOrEqual(spent)
+})
+
+test('sales and renewals of a shop do not count for the spend cap, and a reached cap does not stop them', async () => {
+  const { id: soldPlan } = await sells()
+  await buy(soldPlan)
+  const cap = async () => (await api.get<{ spent_minor: number; paused: boolean }>('/v1/spend-cap')).body
+  const { spent_minor } = await cap()
+  expect(spent_minor).toBeGreaterThan(0)
+  const body = { cap_minor: spent_minor + 1, currency: 'eur' }
+  expectStatus(await api.put('/v1/spend-cap', { body }), 200)
+  const { sale } = await sold({ amount: 1_000_000, currency: 'eur' })
+  expect((await renew(sale, 10, 410, { amount: 1_000_000 })).status).toBe(201)
+  expect(await cap()).toMatchObject({ spent_minor, paused: false })
+  expectStatus(await api.put('/v1/spend-cap', { body: { ...body, cap_minor: 0 } }), 200)
+  expectProblem(await order(soldPlan, 'x'), 409, 'spend_cap_reached')
+  const other = await sold({ currency: 'eur' })
+  expect((await renew(other.sale, 10, 410)).status).toBe(201)
+  expect(await cap()).toMatchObject({ spent_minor, paused: true })
+  expectStatus(await api.put('/v1/spend-cap', { body: { cap_minor: null } }), 200)
 })
 
 test('a repeated call with an Idempotency-Key gets the first answer', async () => {

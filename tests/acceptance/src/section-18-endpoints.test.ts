@@ -243,7 +243,7 @@ test('headers are sent with every attempt, replaced as a whole, and their values
   }
 })
 
-test('what has not been sent goes to the new address, also if the types were narrowed; what came before is not sent', async () => {
+test('what has not been sent goes to the new address, also if the types or the plans were narrowed; what came before is not sent', async () => {
   const { endpoint, change, happen, ...vendor } = await given()
   const other = await givenEndpoint(vendor, receiver)
   await change({ paused: true })
@@ -255,9 +255,17 @@ test('what has not been sent goes to the new address, also if the types were nar
   await eventually(() => expect(licencesOf(moved())).toEqual([licence]), { timeoutMs: 5_000 })
   await happen()
   await other.next(2)
-  await change({ subscribed_events: '*' })
-  const last = await happen()
-  await eventually(() => expect(licencesOf(moved())).toEqual([licence, last]))
+  await change({ subscribed_events: '*', paused: true })
+  const waited = await happen()
+  await other.next(3)
+  const { id: another } = await vendor.plan()
+  await change({ plans: [another], paused: false })
+  await eventually(() => expect(licencesOf(moved())).toEqual([licence, waited]))
+  await happen()
+  const last = await happen(another)
+  await eventually(() => expect(licencesOf(moved())).toEqual([licence, waited, last]))
+  await other.next(5)
+  expect(licencesOf(moved())).toEqual([licence, waited, last])
   expect(endpoint.arrived()).toEqual([])
 })
 

@@ -5,6 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { fileURLToPath } from 'node:url'
@@ -141,6 +142,55 @@ test('npm run demo works against it, also a second time', async () => {
     expect(output.match(/⇒ webhook/g)).toHaveLength(7)
     expect(output).not.toContain('signature INVALID')
   }
+})
+
+test('a backup of the running stack is restored into another folder, and a start there continues with its data and keys', async () => {
+  const npm = (name: string, dataDir: string, ...args: string[]) => {
+    const env = { ...process.env, DATA_DIR: dataDir }
+    return run('npm', ['run', '--silent', name, '--', ...args], { env, cwd: CHECKOUT })
+  }
+  const [backup, restored] = [join(folder.path, 'backup'), join(folder.path, 'restored')]
+  const app = `/v1/apps/${ready.app_id}`
+  const api = apiClient(ready.gateway, stack.apiKey())
+  const { body: plans } = await api.get<{ data: { id: string }[] }>(`${app}/plans`)
+  const issue = (from: typeof api, external_ref: string) =>
+    from.post<{ id: string; key: string }>(`${app}/licences`, {
+      headers: { 'idempotency-key': external_ref },
+      body: { external_ref, plan_id: plans.data[0]!.id },
+    })
+  const kept = await issue(api, 'before-the-backup')
+  await npm('backup', dataDir, backup)
+  await issue(api, 'after-the-backup')
+  await expect(npm('backup', dataDir, backup)).rejects.toThrow(`${backup} exists: name a new folder`)
+  await expect(npm('backup', restored, backup)).rejects.toThrow(`${restored} has no data of npm start`)
+  await expect(npm('restore', dataDir, backup)).rejects.toThrow(`${dataDir} has data`)
+  await expect(npm('restore', restored, dataDir)).rejects.toThrow('has no backup.json')
+  await npm('restore', restored, backup)
+
+  await using next = startLocalStack({ dataDir: restored })
+  const { gateway, app_id: appId } = await next.ready()
+  expect([appId, next.apiKey()]).toEqual([ready.app_id, stack.apiKey()])
+  const there = apiClient(gateway, next.apiKey())
+  const refs = ['before-the-backup', 'after-the-backup']
+  const found = await Promise.all(
+    refs.map((ref) => there.get<{ data: { id: string }[] }>(`${app}/licences?external_ref=${ref}`)),
+  )
+  expect(found.map(({ body }) => body.data.map(({ id }) => id))).toEqual([[kept.body.id], []])
+  expect(await issue(there, 'before-the-backup')).toMatchObject({ status: 201, body: { id: kept.body.id } })
+  // It needs the encrypted signing key.
+  const installed = { fingerprint: 'machine-1', host: 'machine-1', product_version: '1.0.0' }
+  const activation = { licence_key: kept.body.key, ...installed }
+  expect(await there.post('/v1/activations', { key: null, body: activation })).toMatchObject({ status: 201 })
+  const newest = async (from: typeof api) => {
+    const events = await from.get<{ data: { sequence: number }[] }>('/v1/events?after=0&limit=200')
+    return events.body.data.map(({ sequence }) => sequence)
+  }
+  expect(await there.post(`/v1/licences/${kept.body.id}/suspend`)).toMatchObject({ status: 200 })
+  await eventually(async () => {
+    const sequences = await newest(there)
+    expect(sequences).toEqual(sequences.map((_, at) => at + 1))
+    expect(sequences.length).toBeGreaterThan(1)
+  })
 })
 
 test('crashed servers are restarted', async () => {

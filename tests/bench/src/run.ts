@@ -13,6 +13,7 @@ import { tails } from './tails.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import { webhooksIsolation } from './webhooks-isolation.ts'
 import { webhooksNeighbours } from './webhooks-neighbours.ts'
+import { webhooksPaused } from './webhooks-paused.ts'
 import { webhooksSpeed } from './webhooks-speed.ts'
 
 // `npm run bench [-- NAME…]`: loads its own stack and prints figures with floors measured in the same run. With
@@ -31,6 +32,7 @@ const sections: Record<string, () => Promise<Section>> = {
   'archive-neighbours': archiveNeighbours,
   'webhooks-isolation': webhooksIsolation,
   'webhooks-neighbours': webhooksNeighbours,
+  'webhooks-paused': webhooksPaused,
   'webhooks-speed': webhooksSpeed,
   'at-rest': atRest,
 }

@@ -1,9 +1,13 @@
+import { configurations } from '@licensing/operations/configuration'
+import { readConfig } from '@licensing/process/config'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
 import { readFile, readdir } from 'node:fs/promises'
 import { BlockList, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
 import {
   componentNames,
@@ -49,11 +53,29 @@ interface Deployment {
     }
   }
 }
+
+// The schemas of the custom resources of CloudNativePG, from its release, without descriptions.
+const schemasFile = new URL('../fixtures/cloudnative-pg-1.27.json', import.meta.url)
+// Unlike Kubernetes, which drops unknown fields, the test refuses them.
+const schemas = JSON.parse(await readFile(schemasFile, 'utf8'), (_name, value: object) =>
+  typeof value === 'object' && 'properties' in value && !('additionalProperties' in value)
+    ? { additionalProperties: false, ...value }
+    : value,
+) as Record<string, { properties: { metadata: object } }>
+const ajv = new Ajv({ strict: false, validateFormats: false })
+
 async function expectValid(manifest: Manifest): Promise<void> {
   const { file, ...object } = manifest
-  const path = `kubernetes-models/${object.apiVersion}/${object.kind}`
-  const models = (await import(path)) as Record<string, new (json: object) => { validate(): void }>
-  const Model = models[object.kind]!
+  if (object.apiVersion === 'postgresql.cnpg.io/v1') {
+    expect(ajv.validate(schemas[object.kind]!, object), `${file}: ${ajv.errorsText()}`).toBe(true)
+    return
+  }
+  const models = object.apiVersion.startsWith('monitoring.coreos.com/')
+    ? '@kubernetes-models/prometheus-operator'
+    : 'kubernetes-models'
+  const path = `${models}/${object.apiVersion}/${object.kind}`
+  const loaded = (await import(path)) as Record<string, new (json: object) => { validate(): void }>
+  const Model = loaded[object.kind]!
   expect(() => new Model(object).validate(), `${file}: ${object.kind} ${object.metadata.name}`).not.toThrow()
 }
 
@@ -83,22 +105,30 @@ test('every manifest matches its schema', async () => {
   for (const manifest of manifests) await expectValid(manifest)
   const broken = manifests.find(({ kind }) => kind === 'Deployment')!
   await expect(expectValid({ ...broken, spec: { replicas: 'two' } as never })).rejects.toThrow()
+  const cluster = manifests.find(({ kind }) => kind === 'Cluster')!
+  const misspelled = { ...(cluster.spec as object), instnces: 2 } as never
+  await expect(expectValid({ ...cluster, spec: misspelled })).rejects.toThrow('additional properties')
 })
 
 test
   .skipIf(!hasKubectl)
-  .each(['overlays/production', 'overlays/trial', ...componentNames.map((name) => `base/${name}`)])(
-  '%s is built by kustomize, and is valid',
-  async (folder) => {
-    const { stdout } = await run('kubectl', ['kustomize', join(kubernetes, folder)])
-    const built = parseManifests(stdout, folder)
-    expect(built.length).toBeGreaterThan(4)
-    for (const manifest of built) await expectValid(manifest)
-  },
-)
+  .each([
+    'overlays/production',
+    'overlays/trial',
+    'overlays/cloudnative-pg',
+    '../operations',
+    ...componentNames.map((name) => `base/${name}`),
+  ])('%s is built by kustomize, and is valid', async (folder) => {
+  const { stdout } = await run('kubectl', ['kustomize', join(kubernetes, folder)])
+  const built = parseManifests(stdout, folder)
+  expect(built.length).toBeGreaterThan(2)
+  for (const manifest of built) await expectValid(manifest)
+})
 
 test('the kustomization of a folder names exactly its files', async () => {
-  const folders = new Set(manifests.map(({ file }) => dirname(file)))
+  const folders = new Set(
+    manifests.map(({ file }) => dirname(file)).filter((folder) => folder !== '../operations'),
+  )
   for (const folder of folders) {
     const text = await readFile(join(kubernetes, folder, 'kustomization.yaml'), 'utf8')
     const named = [...text.matchAll(/^ {2}- ([a-z-]+\.yaml)$/gm)].map(([, name = '']) => name)
@@ -147,6 +177,49 @@ test.each(componentNames)('%s: has minimal rights, and secrets only by reference
     }
   }
 })
+
+test('every component starts with the secrets of make-secrets, and each pair of services shares a key', async () => {
+  await using folder = await makeTemporaryFolder()
+  const secrets = { ...process.env, SECRETS_DIR: folder.path }
+  await run(fileURLToPath(new URL('../../../deploy/compose/make-secrets', import.meta.url)), { env: secrets })
+  const environments = {} as Record<(typeof componentNames)[number], Record<string, string>>
+  for (const component of componentNames) {
+    const environment: Record<string, string> = {}
+    const { env } = specOf<Deployment>('Deployment', component).template.spec.containers[0]!
+    for (const { name, value, valueFrom } of env) {
+      const { name: from, key } = valueFrom?.['secretKeyRef'] ?? valueFrom?.['configMapKeyRef'] ?? {}
+      if (value !== undefined) environment[name] = value
+      else if (valueFrom?.['configMapKeyRef']) environment[name] = dataOf(from!)[key!]!
+      else {
+        const text = await readFile(join(folder.path, from!, 'env'), 'utf8')
+        const given = text.split('\n').find((line) => line.startsWith(`${key}=`))
+        if (given !== undefined) environment[name] = given.slice(key!.length + 1)
+      }
+    }
+    const unknown = env.filter(
+      ({ name }) => !(name in configurations[component].shape) && !forAdmin.has(name),
+    )
+    expect(unknown, component).toEqual([])
+    expect(() => readConfig(configurations[component], environment), component).not.toThrow()
+    environments[component] = environment
+  }
+  for (const caller of componentNames) {
+    for (const pair of environments[caller]['CALL_KEYS']!.split(',')) {
+      const [callee, key] = pair.split(':') as [(typeof componentNames)[number], string]
+      expect(environments[callee]['CALLER_KEYS']!.split(',')).toContain(`${caller}:${key}`)
+    }
+  }
+})
+
+/** Variables of the catalog's container that only `licensing-admin` reads. */
+const forAdmin = new Set(['BILLING_ADDRESS'])
+
+const dataOf = (name: string) =>
+  (
+    manifests.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === name) as unknown as {
+      data: Record<string, string>
+    }
+  ).data
 
 test.each(componentNames)('%s can reach exactly the components that its environment names', (component) => {
   const { egress, ingress } = specOf<NetworkPolicy>('NetworkPolicy', component)
@@ -203,7 +276,31 @@ test('only the notifier can reach the internet, and billing only the processorâ€
   expect(outside).toEqual([
     ['billing-processor', [443]],
     ['notifier', [1]],
+    // The API of Kubernetes, and the bucket of the backups.
+    ['databases', [443, 6443]],
   ])
+})
+
+test('a cluster of PostgreSQL acknowledges a commit when a standby has it, and its service alone connects to its leader', async () => {
+  const text = await readFile(join(kubernetes, 'cloudnative-pg/kustomization.yaml'), 'utf8')
+  for (const service of componentNames.filter((name) => name !== 'gateway')) {
+    const cluster = `${service}-database`
+    expect(specOf('Cluster', cluster)).toMatchObject({
+      instances: 3,
+      bootstrap: { initdb: { database: service, owner: service } },
+      postgresql: { synchronous: { number: 1, dataDurability: 'required' } },
+      plugins: [{ isWALArchiver: true }],
+    })
+    expect(specOf('ScheduledBackup', cluster)).toMatchObject({ cluster: { name: cluster } })
+    expect(text).toContain(`metadata: { name: ${service} }`)
+    expect(text).toContain(`valueFrom: { secretKeyRef: { name: ${cluster}-app, key: uri } }`)
+    const { ingress } = specOf<NetworkPolicy>('NetworkPolicy', cluster)
+    const pods = { podSelector: { matchLabels: { [nameLabel]: service } } }
+    expect(ingress![0]).toEqual({ ports: [{ port: 5432 }], from: [pods] })
+    const { egress } = specOf<NetworkPolicy>('NetworkPolicy', `${service}-to-database`)
+    const servers = { podSelector: { matchLabels: { 'cnpg.io/cluster': cluster } } }
+    expect(egress).toEqual([{ ports: [{ port: 5432 }], to: [servers] }])
+  }
 })
 
 test('the notifier can reach every port that the URL of an endpoint may have, only on public addresses', () => {

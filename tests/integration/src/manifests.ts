@@ -19,11 +19,13 @@ export const componentNames = ['catalog', 'licensing', 'billing', 'notifier', 'g
 export const manifests = await allManifests()
 
 async function allManifests(): Promise<Manifest[]> {
-  const files = (await readdir(kubernetes, { recursive: true }))
-    .filter((file) => file.endsWith('.yaml') && basename(file) !== 'kustomization.yaml')
-    .toSorted()
+  const files = (await readdir(kubernetes, { recursive: true })).filter((file) => file.endsWith('.yaml'))
+  const monitoring = ['../operations/pod-monitor.yaml', '../operations/prometheus-rule.yaml']
   const read = await Promise.all(
-    files.map(async (file) => parseManifests(await readFile(join(kubernetes, file), 'utf8'), file)),
+    [...files, ...monitoring]
+      .filter((file) => basename(file) !== 'kustomization.yaml')
+      .toSorted()
+      .map(async (file) => parseManifests(await readFile(join(kubernetes, file), 'utf8'), file)),
   )
   return read.flat()
 }

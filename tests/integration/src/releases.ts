@@ -2,21 +2,37 @@ import { CHECKOUT } from '@licensing/local-servers/services'
 import { makeBundles } from '@licensing/test-support/bundles'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
-import { mkdir } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 const components = ['gateway', 'catalog', 'licensing', 'billing', 'notifier']
 
-/** The release to upgrade from: UPGRADE_FROM (a commit or tag), else the latest tag `v…`; undefined if there is none. */
-export async function lastRelease(): Promise<string | undefined> {
+/**
+ * The commits of the last releases, the latest first: UPGRADE_FROM (a commit or tag), else the tags `v…`, else the commits that
+ * added the headings of CHANGELOG.md.
+ */
+export async function lastReleases(): Promise<{ name: string; commit: string }[]> {
   const wanted = process.env['UPGRADE_FROM']
-  if (wanted) return wanted
-  const tags = await run('git', ['tag', '--list', 'v*', '--sort=-version:refname'], { cwd: CHECKOUT }).catch(
-    () => undefined,
-  )
-  return tags?.stdout.split('\n')[0] || undefined
+  if (wanted) return [{ name: wanted, commit: wanted }]
+  const git = (...words: string[]) =>
+    run('git', words, { cwd: CHECKOUT }).then(
+      ({ stdout }) => stdout.split('\n').filter((line) => line !== ''),
+      () => [],
+    )
+  const tags = await git('tag', '--list', 'v*', '--sort=-version:refname')
+  if (tags.length > 0) return tags.slice(0, 2).map((tag) => ({ name: tag, commit: tag }))
+  const text = await readFile(join(CHECKOUT, 'CHANGELOG.md'), 'utf8')
+  const headings = [...text.matchAll(/^## (\d+\.\d+\.\d+)/gm)].map(([heading, name = '']) => ({
+    heading,
+    name,
+  }))
+  const found = headings.slice(0, 2).map(async ({ heading, name }) => {
+    const added = await git('log', '--format=%H', `-S${heading}`, '--', 'CHANGELOG.md')
+    return { name, commit: added.at(-1) ?? '' }
+  })
+  return (await Promise.all(found)).filter(({ commit }) => commit !== '')
 }
 
 /**
@@ -29,9 +45,8 @@ export async function buildRelease(
   folder: TemporaryFolder,
   images: boolean,
 ): Promise<string> {
-  const source = join(folder.path, 'source')
-  await mkdir(source)
-  const archive = join(folder.path, 'source.tar')
+  const source = await mkdtemp(join(folder.path, 'source-'))
+  const archive = `${source}.tar`
   await run('git', ['archive', '--output', archive, commit], { cwd: CHECKOUT })
   await run('tar', ['-xf', archive, '-C', source])
   if (images) {

@@ -148,7 +148,7 @@ async function show(page: Page, { at, heading, appId, asks }: View): Promise<voi
   await page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
   await page.locator('h1', { hasText: heading }).waitFor()
   await eventually(async () =>
-    expect(await page.getByLabel('Application', { exact: true }).inputValue()).toBe(appId),
+    expect(await page.locator('header').getByLabel('Application').inputValue()).toBe(appId),
   )
   if (at.includes('open=')) await page.getByRole('dialog').waitFor()
   await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))

@@ -81,6 +81,33 @@ portalTests('payments', (world) => {
     await region('Payments').getByRole('row', { name: charge }).getByText('€49.00').first().waitFor()
   })
 
+  test('a payment in another shop shows the ids of its sale and of its renewal, and its refund shows what it is of', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan, sell } = await vendor()
+    const { id: planId } = await plan('Pro')
+    const occurred_at = new Date().toISOString()
+    await sell(planId, 'customer-1', { sale_id: 'order 4711/A', expires_on: '2031-05-03T00:00:00Z' })
+    const report = (what: string, body: object) =>
+      stack.api.post(`${app}/sale-events/${encodeURIComponent('order 4711/A')}/${what}`, { body })
+    const renewal = {
+      renewal_id: 'invoice-2',
+      amount: 2_900,
+      currency: 'eur',
+      expires_on: '2032-05-03T00:00:00Z',
+    }
+    expect((await report('renewals', { ...renewal, occurred_at })).status).toBe(201)
+    const refund = { refund_id: 'adjustment-1', renewal_id: 'invoice-2', amount: 900, occurred_at }
+    expect((await report('refunds', refund)).status).toBe(201)
+    await using window = await open({ at: at('/payments') })
+    const rows = window.table('Payments').getByRole('row').filter({ hasText: 'order 4711/A' })
+    await rows.filter({ hasText: 'renewal invoice-2' }).getByText('€29.00').waitFor()
+    await rows.filter({ hasNotText: 'renewal' }).getByText('€49.00').waitFor()
+    await window.table('Refunds').getByRole('row', { name: 'invoice-2' }).getByText('€9.00').waitFor()
+    // Another shop has no page to link to.
+    expect(await window.table('Payments').getByRole('link', { name: 'at Stripe' }).count()).toBe(0)
+    await expectAccessible(window.page, 'payments-of-a-shop')
+  })
+
   test('a failed checkout shows the reason and a Replay button, which provisions after the cause was removed', async () => {
     const shop = await givenShop(world())
     const { stack } = world()

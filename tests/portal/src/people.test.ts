@@ -97,6 +97,20 @@ portalTests('people', (world) => {
     await expectAccessible(page, 'no-access')
   })
 
+  test('a key with scope admin adds and removes a member', async () => {
+    await using window = await world().open({ at: '/settings' })
+    const { button, field, dialog, table } = window
+    await window.page.getByText('Signed in with the key').waitFor({ state: 'attached' })
+    const email = newAddress()
+    await button('Add member').click()
+    await field('E-mail address', dialog('Add member')).fill(email)
+    await button('Add', dialog('Add member')).click()
+    const row = table('Members').getByRole('row', { name: email })
+    await button('Remove', row).click()
+    await window.confirm('Remove')
+    await row.getByText('removed').waitFor()
+  })
+
   test('a person of several accounts chooses one, and what a viewer may not do is absent', async () => {
     const { stack, open } = world()
     await using people = await startPeoplesGateway(stack)

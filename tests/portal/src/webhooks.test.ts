@@ -1,5 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { expectAccessible } from './looks.ts'
 import { portalTests } from './world.ts'
 
 portalTests('webhooks', (world) => {
@@ -153,7 +154,12 @@ portalTests('webhooks', (world) => {
     const { id: planId } = await plan()
     const licence = await issue(planId, 'customer-1')
     const { id } = await endpoint(receiver.url('/one'))
-    const shown = async () => (await stack.api.get<object>(`${app}/webhook-endpoints/${id}`)).body
+    const shown = async () =>
+      (
+        await stack.api.get<{ disables_at: string; health: { failing_since: string } }>(
+          `${app}/webhook-endpoints/${id}`,
+        )
+      ).body
     await using window = await open({ at: at(`/webhooks/endpoints/${id}`) })
     const { page, field, button, dialog } = window
     await button('Edit').click()
@@ -199,10 +205,18 @@ portalTests('webhooks', (world) => {
     await stack.api.post(`/v1/licences/${licence.id}/suspend`)
     await window.table('Deliveries').getByText('pending').waitFor()
     await button('Resume').click()
-    await window
-      .region('Health')
-      .getByText(/Deliveries fail since .* is disabled permanently at about/)
-      .waitFor()
+    // It names the failure, its begin and end, and the remedies.
+    const warning = window.region('Health').getByText(/Deliveries to this endpoint fail since/)
+    await warning.waitFor()
+    expect(await warning.textContent()).toMatch(
+      /fail since .+\d{4}.*; .* is disabled permanently at about .+\d{4}.*\. Repair it, or change its URL with “Edit”.* use “Pause”/,
+    )
+    const { health, disables_at } = await shown()
+    const times = await warning
+      .locator('time')
+      .evaluateAll((all) => all.map((time) => (time as { dateTime?: string }).dateTime))
+    expect(times).toEqual([health.failing_since, disables_at])
     expect(await shown()).toMatchObject({ paused: false })
+    await expectAccessible(page, 'endpoint-failing')
   })
 })

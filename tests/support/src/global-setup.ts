@@ -12,6 +12,7 @@ const WITHOUT_SERVERS = new Set([
   'proto',
   'packages-builds',
   'packages-process',
+  'sdk-suite',
   'sdk-typescript',
   'portal',
   'tools-stripe-simulator',

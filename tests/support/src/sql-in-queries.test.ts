@@ -6,9 +6,13 @@ import { expect, test } from 'vitest'
 
 /** Files with SQL that are not `…-queries.ts`, each with the reason. */
 const exceptions: [RegExp, string][] = [
-  [/^packages\/database\/src\/(?:migrate|prepare)\.ts$/, 'they prepare the database that queries run on'],
+  [
+    /^packages\/database\/src\/(?:connect|migrate|prepare)\.ts$/,
+    'they open and prepare the database of queries',
+  ],
   [/^packages\/database\/src\/transaction\.ts$/, 'it begins and ends the transactions that queries run in'],
   [/^tools\/local-servers\/src\/databases\.ts$/, 'it creates databases and roles, and reads no table'],
+  [/^tools\/local-servers\/src\/base-backup\.ts$/, 'its command is one of the replication protocol'],
 ]
 
 const isQueries = (file: string) => file.endsWith('-queries.ts')

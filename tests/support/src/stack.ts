@@ -49,9 +49,8 @@ async function tryStack(options: StackOptions): Promise<Stack> {
       )
     : undefined
   const urlThrough = async (from: string, to: string, given: string) => {
-    const url = new URL(given)
-    url.host = await through(from, to, url.host)
-    return url.href.replace(/\/$/, '')
+    const [, hosts = ''] = /:\/\/(?:[^/?]*@)?([^/?]*)/.exec(given) ?? []
+    return given.replace(hosts, await through(from, to, hosts)).replace(/\/$/, '')
   }
   const environmentOf = async (service: ServiceName, name: string, addresses: StackAddresses) => ({
     ...serviceEnvironment(service, {

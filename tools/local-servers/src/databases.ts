@@ -7,12 +7,14 @@ export class DatabaseSetupError extends Error {
 }
 
 interface DatabasePlan {
-  /** URL of the server, with a user that may create databases and roles. */
+  /** URL of the server or several servers, with a user that may create databases and roles. */
   serverUrl: string
   /** Names end with it, so that several stacks can share a server. Lower-case letters and digits. */
   suffix: string
   passwords: Record<DatabaseService, string>
 }
+
+const toLeader = { max: 1, onnotice: () => undefined, target_session_attrs: 'primary' } as const
 
 /**
  * Creates a database for each service if it is missing. Its owner is a role that can connect to no other database.
@@ -21,17 +23,14 @@ interface DatabasePlan {
  * @throws DatabaseSetupError when the server cannot be reached, rejects the login, or the user lacks the rights
  */
 export async function ensureDatabases(plan: DatabasePlan): Promise<Record<DatabaseService, string>> {
-  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined, connect_timeout: 60 })
+  const sql = postgres(plan.serverUrl, { ...toLeader, connect_timeout: 60 })
   try {
     const urls: Partial<Record<DatabaseService, string>> = {}
     for (const service of DATABASE_SERVICES) {
       const name = `licensing_${service}_${plan.suffix}`
       await ensureDatabase(sql, name, plan.passwords[service])
-      const url = new URL(plan.serverUrl)
-      url.username = name
-      url.password = plan.passwords[service]
-      url.pathname = `/${name}`
-      urls[service] = url.href
+      const login = `${name}:${encodeURIComponent(plan.passwords[service])}`
+      urls[service] = plan.serverUrl.replace(partsOfUrl, `$1${login}@$2/${name}`)
     }
     return urls as Record<DatabaseService, string>
   } catch (error) {
@@ -43,7 +42,7 @@ export async function ensureDatabases(plan: DatabasePlan): Promise<Record<Databa
 
 /** Drops the databases and roles that `ensureDatabases` created, even while clients are connected. */
 export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suffix'>): Promise<void> {
-  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined })
+  const sql = postgres(plan.serverUrl, toLeader)
   try {
     for (const service of DATABASE_SERVICES) {
       const name = `licensing_${service}_${plan.suffix}`
@@ -54,6 +53,9 @@ export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suff
     await sql.end({ timeout: 5 })
   }
 }
+
+/** The scheme, the user, the hosts with commas between them, and the database. */
+const partsOfUrl = /^(postgres(?:ql)?:\/\/)(?:[^/?]*@)?([^/?]*)(?:\/[^?]*)?/
 
 async function ensureDatabase(sql: postgres.Sql, name: string, password: string): Promise<void> {
   const [role] = await sql`select 1 from pg_roles where rolname = ${name}`
@@ -69,7 +71,8 @@ async function ensureDatabase(sql: postgres.Sql, name: string, password: string)
 }
 
 function explained(error: unknown, serverUrl: string): unknown {
-  const { host, username } = new URL(serverUrl)
+  const [, , host = ''] = partsOfUrl.exec(serverUrl) ?? []
+  const [username = ''] = serverUrl.replace(/^.*?:\/\//, '').split(/[:@]/)
   const { code = '', message } = error as { code?: string; message: string }
   if (code === '42501') {
     return new DatabaseSetupError(

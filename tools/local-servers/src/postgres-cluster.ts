@@ -67,8 +67,7 @@ export async function ensureCluster(
 
 async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): Promise<void> {
   const found = (await readFile(join(cluster, 'PG_VERSION'), 'utf8')).trim()
-  const { stdout } = await run(programs.postgres, ['--version'], { env: POSTGRES_ENVIRONMENT })
-  const ours = /\) (\d+)/.exec(stdout)?.[1]
+  const ours = await majorVersion(programs)
   if (ours === found) return
   throw new Error(
     `${cluster} holds data of PostgreSQL ${found}, and this is PostgreSQL ${ours}; nothing in it was changed. ` +
@@ -76,6 +75,12 @@ async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): 
       `${found} of your own on it (user postgres, password in ${join(dirname(cluster), 'superuser-password')}) ` +
       'and set DATABASE_URL',
   )
+}
+
+/** The major version of these programs. */
+export async function majorVersion({ postgres }: PostgresPrograms): Promise<string> {
+  const { stdout } = await run(postgres, ['--version'], { env: POSTGRES_ENVIRONMENT })
+  return /\) (\d+)/.exec(stdout)![1]!
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -150,9 +155,9 @@ export function postgresSettings(durable: boolean): Record<string, string> {
     maintenance_work_mem: '64MB',
     random_page_cost: '1.1',
     jit: 'off',
-    // There is no replica: only the server's own recovery reads the log.
-    wal_level: 'minimal',
-    max_wal_senders: '0',
+    // For a base backup, which a sender writes.
+    wal_level: 'replica',
+    max_wal_senders: '4',
     // PostgreSQL reuses segments up to this size. Creating a segment of 16 MiB blocks all commits: measured, for 17 ms.
     min_wal_size: '1GB',
     max_wal_size: '2GB',

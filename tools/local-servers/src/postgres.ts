@@ -13,6 +13,8 @@ import {
 interface PostgresOptions extends LocalServerOptions {
   /** True: a commit survives a power cut. False, for tests: faster, and a commit survives only a crash of the process. */
   durable: boolean
+  /** Further settings of the server, by name. */
+  settings?: Record<string, string>
 }
 
 /** An embedded PostgreSQL. When it is stopped, open transactions are rolled back. */
@@ -33,10 +35,10 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const programs = await findPostgresPrograms()
   await makeAccessibleFolder(dataDir)
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
-  const settings = Object.entries(postgresSettings(options.durable)).flatMap(([name, value]) => [
-    '-c',
-    `${name}=${value}`,
-  ])
+  const settings = Object.entries({
+    ...postgresSettings(options.durable),
+    ...options.settings,
+  }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const server = await LocalServer.start(
     { ...options, dataDir },
     {

@@ -34,7 +34,10 @@ interface Requests {
   migrate: Texts<'appId' | 'legacyKey'>
   checkout: Texts<'appId' | 'externalRef' | 'planId'>
   sale: Texts<'appId' | 'saleId' | 'externalRef' | 'planId'>
+  /** A report of another shop about its sale. */
+  'sale fact': Texts<'appId' | 'saleId' | 'kind' | 'id'>
   'create endpoint': Texts<'appId' | 'url'>
+  'change endpoint': { endpointId: string } & Partial<Texts<'url' | 'description' | 'header'>>
   rotate: Texts<'endpointId'>
   test: Texts<'endpointId'>
   'delete endpoint': Texts<'endpointId'>
@@ -87,12 +90,18 @@ export interface Envelope extends Texts<'id' | 'type' | 'accountId' | 'appId'> {
 
 export interface Endpoint extends Texts<'id' | 'appId' | 'url' | 'status'> {
   disabledReason: string | null
+  description: string | null
   /** Whether the storm chose this endpoint as dead: it never answers. */
   dead: boolean
 }
 
+/** The part of an endpoint's URL that stays when it is changed. */
+export const baseOf = (url: string): string => url.split('?')[0]!
+
 /** A request that reached a receiver. `body` must equal the body of the event in the feed. */
 export interface Arrival extends Texts<'url' | 'eventId' | 'body' | 'signature'> {
+  /** The header that the vendor has set for the endpoint. */
+  header: string | undefined
   /** It was answered with 2xx. */
   accepted: boolean
 }
@@ -161,6 +170,11 @@ export interface Outcome {
     amount: number
   })[]
   sales: (Texts<'id' | 'appId' | 'saleId' | 'status'> & { licenceId: string | null })[]
+  saleFacts: (Texts<'appId' | 'saleId' | 'kind' | 'id'> & {
+    at: number
+    amount: number | null
+    renewalId: string | null
+  })[]
   payments: Payment[]
   refunds: (Texts<'id' | 'paymentId' | 'ref' | 'lane'> & { amount: number; processed: boolean })[]
   fees: (Texts<'id' | 'paymentId' | 'kind'> & { amountMinor: number })[]

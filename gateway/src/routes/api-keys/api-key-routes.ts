@@ -42,7 +42,7 @@ const newApiKeySchema = z
         'The API key, shown only once. It is `null` if the request is replayed: revoke the key then.',
       ),
   })
-  .meta({ id: 'NewApiKey' })
+  .meta({ id: 'CreatedApiKey' })
 
 const ownApiKeySchema = z
   .strictObject({

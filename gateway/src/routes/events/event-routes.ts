@@ -26,9 +26,8 @@ const after = z
     type: ['integer', 'string'],
     minimum: 0,
     pattern: '^latest$',
-    default: 0,
     description:
-      'Returns the events after this sequence. `latest` returns no event, and the latest sequence in `next_after`.',
+      'Returns the events after this sequence, by default all. `latest` returns no event, and the latest sequence in `next_after`.',
   })
   .transform((value, context) => {
     if (value === 'latest') return value

@@ -58,7 +58,7 @@ export const webhookEndpointJson = renderer(EndpointSchema, webhookEndpointSchem
 
 export const newWebhookEndpointSchema = z
   .strictObject({ ...common, secret })
-  .meta({ id: 'NewWebhookEndpoint' })
+  .meta({ id: 'CreatedWebhookEndpoint' })
 
 export const updatedWebhookEndpointSchema = z
   .strictObject({

@@ -80,15 +80,16 @@ function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
       )}
       {endpoint.disables_at && (
         <p>
-          Deliveries fail
+          Deliveries to this endpoint fail
           {health.failing_since && (
             <>
               {' '}
               since <Time at={health.failing_since} />
             </>
           )}
-          . If this goes on, the endpoint is disabled permanently at about <Time at={endpoint.disables_at} />.
-          Repair it or change its URL; pause it if that takes longer.
+          ; the table below shows how it answered each. If this goes on, the endpoint is disabled permanently
+          at about <Time at={endpoint.disables_at} />. Repair it, or change its URL with “Edit”. If that takes
+          longer, use “Pause”: its deliveries then wait, and none fails.
         </p>
       )}
       {endpoint.disabled_reason === 'retries_exhausted' && (

@@ -26,7 +26,7 @@ export function Members() {
   const page = usePages('members', memberList)
   const close = () => setAddress({ open: undefined, edited: undefined }, { replace: true })
   const nameOf = (id: string) => applications.find((one) => one.id === id)?.name ?? id
-  const canChange = own.role === null || own.role === 'owner'
+  const canChange = own.role === undefined || own.role === 'owner'
   const member = page.rows?.find(({ id }) => id === edited)
   return (
     <Section

@@ -5,6 +5,7 @@ It explains the state and decides when the next call may be. Times are in millis
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -58,13 +59,14 @@ def with_problem(attempts: Attempts, operation: str, trouble: Trouble | None, ti
     return replace(attempts, problem=None) if is_same else attempts
 
 
-_TOKEN_OPERATIONS = {"activate", "activate_offline", "refresh", "migrate", "start_trial", "release", "deactivate"}
+# The operations that do not concern a token.
+_OTHER_OPERATIONS = {"check", "call_home", "store", "internal"}
 
 
 def with_new_token(attempts: Attempts, absence: str | None = None) -> Attempts:
     """There is another token, or none any more (``absence``): former failures and problems of tokens have ended."""
     problem = attempts.problem
-    if problem and problem.operation in _TOKEN_OPERATIONS:
+    if problem and problem.operation not in _OTHER_OPERATIONS:
         problem = None
     return replace(attempts, absence=absence or attempts.absence, failure=None, problem=problem)
 
@@ -73,15 +75,13 @@ _FIRST_DELAY_MS = 30_000
 _MAX_DELAY_MS = 3_600_000
 
 
-def after_failure(
-    backoff: Backoff, time: Ms, *, random: float, retry_after_ms: Ms | None = None, max_ms: Ms | None = None
-) -> Backoff:
+def after_failure(backoff: Backoff, time: Ms, retry_after_ms: Ms | None, max_ms: Ms = _MAX_DELAY_MS) -> Backoff:
     """The pace after a failure: 30 s, doubling to an hour, shortened by up to half at random, so that products do not retry together.
 
-    ``random`` is from 0 to 1, ``retry_after_ms`` the wait that the service asked for, and ``max_ms`` the longest other wait.
+    ``retry_after_ms`` is the wait that the service asked for, and ``max_ms`` the longest other wait.
     """
     doubled = _FIRST_DELAY_MS * 2 ** min(backoff.failures, 20)
-    delay = min(doubled, _MAX_DELAY_MS if max_ms is None else max_ms, _MAX_DELAY_MS) * (1 - random / 2)
+    delay = min(doubled, max_ms, _MAX_DELAY_MS) * (1 - random.random() / 2)  # noqa: S311 - it only spreads the load
     return Backoff(
         failures=backoff.failures + 1,
         retry_at=time + max(delay, retry_after_ms or 0),

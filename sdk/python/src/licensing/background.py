@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from dataclasses import dataclass
@@ -103,7 +104,9 @@ class Background:
             self._timer = threading.Timer(seconds, self._run)
             self._timer.name = "licensing-background"
             self._timer.daemon = True
-            self._timer.start()
+            # No thread can be started at the end of the process.
+            with contextlib.suppress(RuntimeError):
+                self._timer.start()
 
     def _run(self) -> None:
         with self._lock:

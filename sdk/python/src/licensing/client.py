@@ -14,8 +14,8 @@ from typing import Callable, Union
 from . import calls
 from .calls import Product
 from .held import token_of
-from .service import Signal, Transport, connect, http_transport
-from .session import BackgroundTasks, Listener, Session
+from .service import Transport, connect, http_transport
+from .session import Listener, Session
 from .shape import write_json
 from .state import LicenceState
 from .store import Store, memory_store
@@ -67,8 +67,6 @@ class Client:
             ValueError: if ``root_key`` is missing or malformed
         """
         trust = read_trust(root_key)
-        self._start: Callable[[], Future[LicenceState]] = self._activate
-        tasks = BackgroundTasks(check=lambda: self._check().result(), renew=lambda: self._renew().result())
         self._session = Session(
             identity=Identity(app_id, fingerprint, licence_key, trust),
             product=Product(host, product_version),
@@ -77,7 +75,7 @@ class Client:
             new_nonce=nonce or (lambda: secrets.token_hex(16)),
             store=memory_store() if store is None else store,
             timeout_s=timeout_ms / 1000,
-            background_tasks=tasks if background else None,
+            background=background,
         )
 
     @property
@@ -158,75 +156,58 @@ class Client:
     # The calls, each with a future of the state
 
     def _ready(self) -> Future[LicenceState]:
-        return self._session.run("ready", lambda _: None)
+        return self._session.run("ready", lambda: None)
 
     def _activate(self) -> Future[LicenceState]:
-        self._start = self._activate
-
-        def work(signal: Signal) -> None:
-            self._session.is_requested = True
-            if self._is_usable() or calls.is_revoked(self._session):
-                return
-            is_renewable = token_of(self._session.held) and self._session.held.licence.key is None
-            (calls.refresh if is_renewable else calls.activate)(self._session, signal)
-
-        return self._session.run("activate", work)
+        return self._request("activate", lambda: calls.activate(self._session), self._activate)
 
     def _start_trial(self, plan_code: str) -> Future[LicenceState]:
-        self._start = lambda: self._start_trial(plan_code)
-
-        def work(signal: Signal) -> None:
-            self._session.is_requested = True
-            if not self._is_usable() and not calls.is_revoked(self._session):
-                calls.start_trial(self._session, plan_code, signal)
-
-        return self._session.run(f"start_trial {plan_code}", work)
-
-    def _activate_offline(self, file: str) -> Future[LicenceState]:
-        return self._session.run(f"activate_offline {file}", lambda _: calls.activate_offline(self._session, file))
-
-    def _refresh(self) -> Future[LicenceState]:
-        return self._session.run("refresh", lambda signal: calls.refresh(self._session, signal))
-
-    def _check(self) -> Future[LicenceState]:
-        return self._session.run("check", lambda signal: calls.check(self._session, signal))
+        name, again = f"start_trial {plan_code}", lambda: self._start_trial(plan_code)
+        return self._request(name, lambda: calls.start_trial(self._session, plan_code), again)
 
     def _migrate(self, legacy_key: str) -> Future[LicenceState]:
-        self._start = lambda: self._migrate(legacy_key)
+        name, again = f"migrate {legacy_key}", lambda: self._migrate(legacy_key)
+        return self._request(name, lambda: calls.migrate(self._session, legacy_key), again)
 
-        def work(signal: Signal) -> None:
-            self._session.is_requested = True
-            calls.migrate(self._session, legacy_key, signal)
+    def _request(
+        self, name: str, call: Callable[[], None], again: Callable[[], Future[LicenceState]]
+    ) -> Future[LicenceState]:
+        """A call that asks for a licence: the background repeats it."""
 
-        return self._session.run(f"migrate {legacy_key}", work)
+        def work() -> None:
+            self._session.request = again
+            call()
+
+        return self._session.run(name, work)
+
+    def _activate_offline(self, file: str) -> Future[LicenceState]:
+        return self._session.run(f"activate_offline {file}", lambda: calls.activate_offline(self._session, file))
+
+    def _refresh(self) -> Future[LicenceState]:
+        return self._session.run("refresh", lambda: calls.refresh(self._session))
+
+    def _check(self) -> Future[LicenceState]:
+        return self._session.run("check", lambda: calls.check(self._session))
 
     def _deactivate(self) -> Future[LicenceState]:
-        return self._session.run("deactivate", lambda signal: self._free(calls.deactivate, signal))
+        return self._session.run("deactivate", lambda: self._free(calls.deactivate))
 
     def _release(self) -> Future[LicenceState]:
-        return self._session.run("release", lambda signal: self._free(calls.release, signal))
+        return self._session.run("release", lambda: self._free(calls.release))
 
-    def _free(self, call: Callable[[Session, Signal], None], signal: Signal) -> None:
-        call(self._session, signal)
+    def _free(self, call: Callable[[Session], None]) -> None:
+        call(self._session)
         if token_of(self._session.held) is None:
-            self._session.is_requested = False
+            self._session.request = None
 
     def _call_home(self) -> Future[LicenceState]:
-        return self._session.run("call_home", lambda signal: calls.call_home(self._session, signal))
-
-    def _renew(self) -> Future[LicenceState]:
-        """Refreshes the token, or repeats the last call that asked for a licence."""
-        return self._refresh() if token_of(self._session.held) else self._start()
-
-    def _is_usable(self) -> bool:
-        self._session.time()
-        return calls.is_usable(self._session)
+        return self._session.run("call_home", lambda: calls.call_home(self._session))
 
     def _usable_claims(self) -> TokenClaims | None:
         # The first call starts the client, and is answered at once, from the token that is known at that moment.
         if not self._session.started:
             self._ready()
-        if self._is_usable():
+        if self._session.state.usable:
             token = token_of(self._session.held)
             return token.claims if token else None
         self._session.wake()

@@ -48,16 +48,12 @@ class Licence:
 
 
 @dataclass(frozen=True)
-class HeldList:
-    """The revocation list that was last accepted."""
+class HeldList(RevocationList):
+    """The revocation list that was last accepted.
 
-    jws: str
-    version: int
-    more: bool
-    """The list goes on after ``version``, so it does not show that the licence is not revoked."""
-    issued_at: Ms
-    expires_at: Ms
-    """After this time the list is outdated, even if an unsigned answer confirms it."""
+    After ``expires_at`` it is outdated, even if an unsigned answer confirms it.
+    """
+
     etag: str | None
     etag_since: Ms | None
     """The ``since`` of the request that the ETag answers."""
@@ -312,20 +308,10 @@ def _apply_list(held: Held, answer: ListAnswer) -> Held:
         held = _with_revocations(held, named_by=given.jws)
     if acceptance_of(given, held) != "accepted":
         return held
-    checked_at: Ms | None = max(held.time.time, given.issued_at)
-    if given.more:
-        checked_at = current.checked_at if current else None
-    accepted = HeldList(
-        jws=given.jws,
-        version=given.version,
-        more=given.more,
-        issued_at=given.issued_at,
-        expires_at=given.expires_at,
-        etag=answer.etag,
-        etag_since=answer.since,
-        checked_at=checked_at,
-    )
-    return replace(_with_revocations(held, list=accepted), time=not_before(held.time, given.issued_at))
+    time = not_before(held.time, given.issued_at)
+    checked_at = (current.checked_at if current else None) if given.more else time.time
+    accepted = HeldList(**vars(given), etag=answer.etag, etag_since=answer.since, checked_at=checked_at)
+    return replace(_with_revocations(held, list=accepted), time=time)
 
 
 # Largest accepted difference between the service's clock and the trusted time.
@@ -356,15 +342,13 @@ def _with_revocations(held: Held, **change: Any) -> Held:
     return replace(held, revocations={**held.revocations, token.claims.licence_id: changed})
 
 
-def needs_nonce(held: Held) -> bool:
-    """Whether the next request for an offline file needs a nonce, so that the file can set the time back.
+def with_file_nonce(held: Held, new_nonce: Callable[[], str]) -> Held:
+    """Adds a nonce if the next offline file may set the time back.
 
     Nothing is granted, and the trusted time is ahead of the local clock. So an older file never sets the time back.
     """
     token = token_of(held)
     has_ended = token is None or held.time.time >= token.claims.expires_at
-    return held.licence.nonce is None and is_ahead(held.time) and has_ended
-
-
-def with_nonce(held: Held, nonce: str) -> Held:
-    return replace(held, licence=replace(held.licence, nonce=nonce))
+    if held.licence.nonce is not None or not is_ahead(held.time) or not has_ended:
+        return held
+    return replace(held, licence=replace(held.licence, nonce=new_nonce()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
 from .held import Held, HeldList, Licence, Revocations, Token, empty_held, merge_keys, revocations_of, token_of
-from .licence_key import read_licence_key
 from .shape import is_count, is_number, parse_json, write_json
 from .time import Ms, SeenTime, admit, merge_times, read_timestamp, timestamp
 from .trust import Identity, Keys, RevocationList, is_key_set, read_list, read_stored_keys, read_stored_token
@@ -162,9 +162,12 @@ def _read_licence(
 
 
 def _is_same_key(one: str, other: str) -> bool:
-    """The service reads all forms of a licence key as one."""
-    key = read_licence_key(one)
-    return one == other or (key is not None and key == read_licence_key(other))
+    """Only letters and digits of a licence key count, and letters that Crockford's base 32 lacks are the digits that they resemble."""
+    return _characters_of(one) == _characters_of(other)
+
+
+def _characters_of(key: str) -> str:
+    return re.sub("[^0-9A-Z]", "", key.upper()).translate(str.maketrans("OIL", "011"))
 
 
 def _revocations_in(
@@ -174,26 +177,17 @@ def _revocations_in(
 
     A list that names a licence counts for that, whatever else the record says; the list held is for the record's licence.
     """
+    current = next((each for each in lists if each.jws == stored["list"]), None)
+    known = None
+    if current:
+        checked_at = read_timestamp(stored["checked_at"])
+        known = HeldList(**vars(current), etag=stored["etag"], etag_since=stored["etag_since"], checked_at=checked_at)
     found = {}
     for licence_id in [each.claims.licence_id for each in (token, token_of(mine)) if each]:
         named_by = next((each.jws for each in lists if licence_id in each.revoked), None)
         is_of_record = token is not None and licence_id == token.claims.licence_id
-        listed = next((each for each in lists if is_of_record and each.jws == stored["list"]), None)
-        found[licence_id] = Revocations(_held_list(listed, stored) if listed else None, named_by)
+        found[licence_id] = Revocations(known if is_of_record else None, named_by)
     return found
-
-
-def _held_list(given: RevocationList, stored: Mapping[str, Any]) -> HeldList:
-    return HeldList(
-        jws=given.jws,
-        version=given.version,
-        more=given.more,
-        issued_at=given.issued_at,
-        expires_at=given.expires_at,
-        etag=stored["etag"],
-        etag_since=stored["etag_since"],
-        checked_at=read_timestamp(stored["checked_at"]),
-    )
 
 
 def _read_time(stored: Mapping[str, Any]) -> SeenTime:

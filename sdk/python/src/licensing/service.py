@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import contextvars
 import http.client
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, Callable, TypeVar, Union
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from .retry_after import retry_after_ms
 from .shape import decode, parse_json, text_or_none, write_json
 from .time import Ms
 
@@ -281,14 +283,35 @@ def _read_answer(response: Response, text: str) -> Answer:
     given = body if isinstance(body, dict) else {}
     detail = text_or_none(given.get("detail")) or f"status {status}"
     if status == 429 or status >= 500:
-        wait = retry_after_ms(headers.get("retry-after"), time.time() * 1000, headers.get("date"))
-        wait = None if wait is None else min(wait, _MAX_RETRY_AFTER_MS)
-        return Failure("rate_limited" if status == 429 else "unavailable", detail, wait)
+        return Failure("rate_limited" if status == 429 else "unavailable", detail, retry_after_ms(headers))
     if status in (204, 304) or (200 <= status < 300 and isinstance(body, dict)):
         return Success(status, body, headers.get("etag"))
     if status >= 400 and isinstance(given.get("code"), str):
         return Refused(status, given["code"], text_or_none(given.get("reason")), detail)
     return Failure("unexpected_answer", detail)
+
+
+def retry_after_ms(headers: Mapping[str, str]) -> Ms | None:
+    """How long an answer asks to wait, at most an hour; None if it has no valid ``Retry-After``.
+
+    A date is compared with the ``Date`` of the same answer, because the local clock may be wrong.
+    """
+    header = headers.get("retry-after", "")
+    if re.fullmatch("[0-9]{1,10}", header):
+        return min(int(header) * 1000, _MAX_RETRY_AFTER_MS)
+    until, sent = _date_of(header), _date_of(headers.get("date", ""))
+    if until is None:
+        return None
+    wait = (until - (time.time() if sent is None else sent)) * 1000
+    return min(max(wait, 0), _MAX_RETRY_AFTER_MS)
+
+
+def _date_of(text: str) -> float | None:
+    """The time of a date of HTTP, which is always in GMT."""
+    try:
+        return parsedate_to_datetime(text).replace(tzinfo=timezone.utc).timestamp()
+    except (TypeError, ValueError):
+        return None
 
 
 def unexpected(answer: Answer) -> Failure:

@@ -8,30 +8,24 @@ import random
 import threading
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable
 
 from .attempts import Attempts, Trouble, with_new_token, with_problem
 from .background import Background, DueTimes, due_times
-from .calls import Product
-from .held import Held, Verified, absorb, apply, empty_held, needs_nonce, observed, token_of, with_nonce
-from .record import Found, read_record, write_record
-from .service import Ask, Signal, run_until
+from .calls import Product, check, refresh
+from .held import Held, Verified, absorb, apply, empty_held, observed, token_of, with_file_nonce
+from .record import read_record, write_record
+from .service import Answer, Ask, Call, Signal, run_until
 from .state import LicenceState, state_of
-from .store import Store
+from .store import Store, replace_text
 from .time import Ms
 from .trust import Identity
 
 #: Called after each change of the state. Its errors are ignored.
 Listener = Callable[[LicenceState], Any]
 
-Work = Callable[[Signal], None]
-
-
-@dataclass(frozen=True)
-class BackgroundTasks:
-    check: Callable[[], Any]
-    renew: Callable[[], Any]
+Work = Callable[[], None]
 
 
 class Session:
@@ -51,19 +45,18 @@ class Session:
         new_nonce: Callable[[], str],
         store: Store,
         timeout_s: float,
-        background_tasks: BackgroundTasks | None,
+        background: bool,
     ) -> None:
         self.identity = identity
         self.product = product
-        self.ask = ask
         self.new_nonce = new_nonce
-        self.is_requested = False
-        """Whether the product has asked for a licence."""
+        self.request: Callable[[], Future[LicenceState]] | None = None
+        """Repeats the call with which the product asked for a licence last; None if it has freed the licence since."""
+        self._ask = ask
         self._clock = clock
         self._store = store
         self._timeout_s = timeout_s
-        self._tasks = background_tasks
-        self._background = Background(self._due_times, self._run_due_tasks) if background_tasks else None
+        self._background = Background(self._due_times, self._run_due_tasks) if background else None
         self._jitter = random.random()  # noqa: S311 - it only spreads the load
         self._held = empty_held(identity.licence_key, clock())
         self._attempts = Attempts()
@@ -106,18 +99,21 @@ class Session:
 
     def apply(self, answer: Verified) -> None:
         with self._values:
+            self.time()
             self._held = apply(self._held, answer)
 
     def record(self, attempts: Attempts) -> None:
         with self._values:
             self._attempts = attempts
 
+    def ask(self, call: Call) -> Answer:
+        return self._ask(call, self._signal)
+
     def nonce_for_file(self) -> str | None:
         """The nonce of a request for an offline file; None if the file need not set the time back."""
         with self._values:
             self.time()
-            if needs_nonce(self._held):
-                self._held = with_nonce(self._held, self.new_nonce())
+            self._held = with_file_nonce(self._held, self.new_nonce)
             return self._held.licence.nonce
 
     @property
@@ -136,25 +132,26 @@ class Session:
             outcome.set_result(context.run(self._perform, name, work))
 
         with self._turns:
-            if threading.current_thread() is self._worker:
-                # A listener makes a call: the worker cannot wait for itself.
-                is_inside = True
-            else:
-                is_inside = False
-                running = self._running.get(name)
-                if running:
-                    return running
+            # If a listener makes a call, the worker cannot wait for itself.
+            is_inside = threading.current_thread() is self._worker
+            running = self._running.get(name)
+            if running and not is_inside:
+                return running
+            if not is_inside and (self._worker or self._start_worker()):
                 self._running[name] = outcome
                 self._queue.append(turn)
-                if self._worker is None:
-                    self._start_worker()
-        if is_inside:
-            outcome.set_result(self._perform(None, work))
+                return outcome
+        outcome.set_result(self._perform(None, work))
         return outcome
 
-    def _start_worker(self) -> None:
+    def _start_worker(self) -> bool:
+        """False if no thread can be started, as at the end of the process."""
         self._worker = threading.Thread(target=self._take_turns, name="licensing", daemon=True)
-        self._worker.start()
+        try:
+            self._worker.start()
+        except RuntimeError:
+            self._worker = None
+        return self._worker is not None
 
     def _take_turns(self) -> None:
         while True:
@@ -190,7 +187,8 @@ class Session:
         try:
             self._read()
             if not self._is_closed:
-                work(self._new_signal())
+                self._new_signal()
+                work()
                 self._save()
         except Exception as error:  # noqa: BLE001 - a mistake in this library must not stop the product
             self._record_problem("internal", "unexpected_error", error)
@@ -232,21 +230,18 @@ class Session:
             before = token_of(self._held)
             self._held = absorb(self._held, found.held)
             self._foreign_revision = found.foreign_revision
-            after = token_of(self._held)
-            if not self._attempts.is_store_read:
-                self._start(found)
-            elif (before and before.jws) != (after and after.jws):
-                self._attempts = with_new_token(self._attempts, None if after else "deactivated")
             self._store_text = text
             self._is_text_known = True
-
-    def _start(self, found: Found) -> None:
-        """At the first read, the record says why there is no token. A record of another licence key is replaced."""
-        absence = found.absence or self._attempts.absence
-        self._attempts = replace(self._attempts, is_store_read=True, absence=absence)
-        if found.foreign_revision is not None:
-            licence = replace(self._held.licence, revision=found.foreign_revision + 1)
-            self._held = replace(self._held, licence=licence)
+            after = token_of(self._held)
+            if not self._attempts.is_store_read:
+                # At the first read, the record says why there is no token. A record of another licence key is replaced.
+                absence = found.absence or self._attempts.absence
+                self._attempts = replace(self._attempts, is_store_read=True, absence=absence)
+                if found.foreign_revision is not None:
+                    licence = replace(self._held.licence, revision=found.foreign_revision + 1)
+                    self._held = replace(self._held, licence=licence)
+            elif (before and before.jws) != (after and after.jws):
+                self._attempts = with_new_token(self._attempts, None if after else "deactivated")
 
     def _save(self) -> None:
         signal = Signal(self._timeout_s)
@@ -266,7 +261,7 @@ class Session:
 
         update = getattr(self._store, "update", None)
         try:
-            run_until(signal, lambda: update(change) if update else _replace(self._store, change))
+            run_until(signal, lambda: update(change) if update else replace_text(self._store, change))
             self._store_works = True
             self.record(with_problem(self._attempts, "store", None, self.time()))
         except Exception as error:  # noqa: BLE001 - a store may raise anything
@@ -293,34 +288,18 @@ class Session:
     def _due_times(self) -> DueTimes:
         with self._values:
             self.time()
-            return due_times(self._held, self._attempts, is_requested=self.is_requested, jitter=self._jitter)
+            return due_times(self._held, self._attempts, is_requested=self.request is not None, jitter=self._jitter)
 
     def _run_due_tasks(self) -> None:
-        if self._tasks is None:
-            return
         before = self._due_times()
         if before.list is not None and before.list <= before.time:
-            self._tasks.check()
+            self.run("check", lambda: check(self)).result()
         # Read again: meanwhile the product may have released or freed its place.
         due = self._due_times()
         if due.token is not None and due.token <= due.time:
-            self._tasks.renew()
+            is_held, request = token_of(self._held) is not None, self.request
+            if is_held:
+                self.run("refresh", lambda: refresh(self)).result()
+            elif request:
+                request().result()
         self._notify_listeners()
-
-
-_MAX_TRIES = 3
-
-
-def _replace(store: Store, change: Callable[[str | None], str]) -> None:
-    """For a store without ``update``: reads, changes, writes, and reads again to check.
-
-    Another process can still overwrite it after the last check.
-    """
-    found = store.read()
-    for _ in range(_MAX_TRIES):
-        text = change(found)
-        store.write(text)
-        found = store.read()
-        if found == text:
-            return
-    raise RuntimeError("another process keeps replacing the content of the store")

@@ -62,11 +62,6 @@ def status_of(held: Held, attempts: Attempts) -> tuple[str, str | None]:
     return "licensed", None
 
 
-def grants(status: str) -> bool:
-    """Whether a status grants features and limits."""
-    return status in ("licensed", "grace")
-
-
 def state_of(held: Held, attempts: Attempts) -> LicenceState:
     """The state at the time that was last observed."""
     status, reason = status_of(held, attempts)
@@ -74,7 +69,7 @@ def state_of(held: Held, attempts: Attempts) -> LicenceState:
     claims = token.claims if token else None
     return LicenceState(
         status=status,
-        usable=grants(status),
+        usable=status in ("licensed", "grace"),
         reason=reason,
         licence_id=claims.licence_id if claims else None,
         activation_id=claims.activation_id if claims else None,

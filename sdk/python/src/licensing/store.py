@@ -61,3 +61,21 @@ class MemoryStore:
 def memory_store(text: str | None = None) -> SharedStore:
     """A store in memory, which ends with the process. ``text`` is its first content."""
     return MemoryStore(text)
+
+
+_MAX_TRIES = 3
+
+
+def replace_text(store: Store, change: Change) -> None:
+    """Updates a store that has no ``update``: reads, changes, writes, and reads again to check.
+
+    Another process can still overwrite it after the last check.
+    """
+    found = store.read()
+    for _ in range(_MAX_TRIES):
+        text = change(found)
+        store.write(text)
+        found = store.read()
+        if found == text:
+            return
+    raise RuntimeError("another process keeps replacing the content of the store")

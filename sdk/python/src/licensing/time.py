@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import Union
 
 #: Milliseconds since 1970 UTC, or a span of them.
@@ -95,44 +96,22 @@ def is_ahead(seen: SeenTime) -> bool:
     return seen.time - seen.local > TURNED_BACK_TOLERANCE_MS
 
 
-# Texts of times. `datetime` ends with the year 9999.
+# Texts of times. `datetime` ends with the year 9999, but the calendar repeats every 400 years.
 
-_DAY_MS = 86_400_000
+_CYCLE_MS = 146_097 * 86_400_000
+_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ISO = re.compile(
-    r"([+-][0-9]{6}|[0-9]{4})-([0-9]{2})-([0-9]{2})"
-    r"(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+    r"([+-][0-9]{6}|[0-9]{4})(-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}:[0-9]{2})(:[0-9]{2})?([.][0-9]{1,9})?(?:Z|([+-][0-9]{2}:[0-9]{2}))?)?"
 )
-_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def days_of(year: int, month: int, day: int) -> int:
-    """The days from 1970-01-01 to a date of the Gregorian calendar."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
-def date_of(days: int) -> tuple[int, int, int]:
-    """The date that many days after 1970-01-01: the inverse of ``days_of``."""
-    era, of_era = divmod(days + 719_468, 146_097)
-    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month += 3 if month < 10 else -9
-    return year + era * 400 + (month <= 2), month, day
 
 
 def timestamp(ms: Ms) -> str:
     """The time as ISO 8601 in UTC, with milliseconds."""
-    days, of_day = divmod(int(ms), _DAY_MS)
-    year, month, day = date_of(days)
-    seconds, millis = divmod(of_day, 1000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    years = f"{year:04d}" if 0 <= year <= 9999 else f"{'-' if year < 0 else '+'}{abs(year):06d}"
-    return f"{years}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+    cycles, rest = divmod(int(ms), _CYCLE_MS)
+    at = _START + timedelta(milliseconds=rest)
+    year = at.year + 400 * cycles
+    years = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+07d}"
+    return f"{years}-{at:%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 
 def read_timestamp(text: object) -> Ms | None:
@@ -140,17 +119,11 @@ def read_timestamp(text: object) -> Ms | None:
     found = _ISO.fullmatch(text) if isinstance(text, str) else None
     if not found:
         return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1] + leap:
+    years, day, minutes, seconds, fraction, offset = found.groups()
+    cycles, year = divmod(int(years) - 2000, 400)
+    try:
+        at = datetime.fromisoformat(f"{2000 + year}{day}T{minutes or '00:00'}{seconds or ':00'}{offset or '+00:00'}")
+    except ValueError:
         return None
-    is_midnight = hour == 24 and minute == second == 0
-    if (hour > 23 and not is_midnight) or minute > 59 or second > 59:
-        return None
-    millis = int((found[7] or "").ljust(3, "0")[:3])
-    offset = 0
-    if found[8] not in (None, "Z"):
-        offset = (int(found[8][1:3]) * 60 + int(found[8][4:6])) * (1 if found[8][0] == "+" else -1)
-    of_day = ((hour * 60 + minute - offset) * 60 + second) * 1000 + millis
-    ms = days_of(year, month, day) * _DAY_MS + of_day
+    ms = (at - _START) // timedelta(milliseconds=1) + int(float(fraction or 0) * 1000) + cycles * _CYCLE_MS
     return ms if abs(ms) <= MAX_TIME_MS else None

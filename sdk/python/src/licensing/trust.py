@@ -9,11 +9,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from .shape import is_count, is_number, is_strings, is_unix_time, text_or_none
 from .signature import PublicKey, key_id_of, unverified, verify
 from .time import Ms, read_timestamp
+
+if TYPE_CHECKING:
+    from .held import Held
 
 #: The root keys that must have signed other keys, or ``unpinned`` to trust all keys.
 Trust = Union[Sequence[PublicKey], str]
@@ -90,21 +93,16 @@ def read_keys(body: Any, identity: Identity, current: Keys | None, time: Ms) -> 
     refusal = "untrusted_keys"
     signed = body.get("signed")
     for jws in signed if isinstance(signed, list) else []:
-        keys = _read_signed_keys(jws, identity.trust, identity.app_id)
-        problem = _refusal_of_keys(keys, current, time)
-        if keys and problem is None:
+        keys = _read_signed_keys(jws, identity)
+        if keys is None or not _is_from_service(keys):
+            continue
+        if keys.expires_at <= time:
+            refusal = "keys_expired"
+        elif current and keys.issued_at < current.issued_at:
+            refusal = "keys_outdated"
+        else:
             return keys
-        if problem not in (None, "untrusted_keys"):
-            refusal = str(problem)
     return refusal
-
-
-def _refusal_of_keys(keys: Keys | None, current: Keys | None, time: Ms) -> str | None:
-    if keys is None or not _is_from_service(keys):
-        return "untrusted_keys"
-    if keys.expires_at <= time:
-        return "keys_expired"
-    return "keys_outdated" if current and keys.issued_at < current.issued_at else None
 
 
 def read_stored_keys(stored: Mapping[str, Any], identity: Identity) -> Keys | None:
@@ -112,7 +110,7 @@ def read_stored_keys(stored: Mapping[str, Any], identity: Identity) -> Keys | No
     if isinstance(identity.trust, str):
         received_at = read_timestamp(stored["jwks_at"]) or 0
         return stored["jwks"] and unsigned_keys(stored["jwks"]["keys"], received_at)
-    keys = _read_signed_keys(stored["signed_keys"], identity.trust, identity.app_id)
+    keys = _read_signed_keys(stored["signed_keys"], identity)
     return keys if keys and _is_from_service(keys) else None
 
 
@@ -120,15 +118,17 @@ def unsigned_keys(keys: Sequence[PublicKey], received_at: Ms) -> Keys:
     return Keys(jws=None, keys=keys, issued_at=received_at, expires_at=math.inf)
 
 
-def _read_signed_keys(jws: object, roots: Sequence[PublicKey], app_id: str) -> Keys | None:
+def _read_signed_keys(jws: object, identity: Identity) -> Keys | None:
     """The key set of a text; None if it is not signed by a root key for this application."""
-    payload = verify(jws, roots) if isinstance(jws, str) else "forged"
-    if isinstance(payload, str) or payload.get("app_id") != app_id or not is_key_set(payload):
+    if not isinstance(jws, str) or isinstance(identity.trust, str):
+        return None
+    payload = verify(jws, identity.trust)
+    if isinstance(payload, str) or payload.get("app_id") != identity.app_id or not is_key_set(payload):
         return None
     issued_at, expires_at = payload.get("iat"), payload.get("exp")
     if not is_unix_time(issued_at) or not is_unix_time(expires_at):
         return None
-    return Keys(str(jws), payload["keys"], payload["iat"] * 1000, payload["exp"] * 1000)
+    return Keys(jws, payload["keys"], payload["iat"] * 1000, payload["exp"] * 1000)
 
 
 def _is_from_service(keys: Keys) -> bool:
@@ -174,30 +174,22 @@ class TokenClaims:
 _MAX_CHECK_INTERVAL_S = 86_400
 
 
-def read_token(jws: str, keys: Keys | None, identity: Identity, time: Ms) -> TokenClaims | str:
-    """Reads the token of an answer at ``time``: it must be for this installation."""
-    return _read_claims(jws, keys, identity.app_id, identity.fingerprint, time)
-
-
 def read_stored_token(
     stored: Mapping[str, Any], keys: Keys | None, identity: Identity, time: Ms
 ) -> tuple[TokenClaims, Keys | None] | None:
     """Reads the token of the store, with the keys of the service or of the file that it came in."""
     jws, signed = stored["token"], stored["file_keys"]
-    file_keys = None
-    if signed is not None:
-        file_keys = (
-            None if isinstance(identity.trust, str) else _read_signed_keys(signed, identity.trust, identity.app_id)
-        )
-        if file_keys is None or _is_withdrawn(jws, file_keys, keys):
-            return None
-    claims = _read_claims(jws, file_keys or keys, identity.app_id, stored["fingerprint"], time)
+    file_keys = _read_signed_keys(signed, identity)
+    if signed is not None and (file_keys is None or _is_withdrawn(jws, file_keys, keys)):
+        return None
+    claims = read_token(jws, file_keys or keys, identity.app_id, stored["fingerprint"], time)
     if isinstance(claims, str) or (file_keys and not claims.offline):
         return None
     return claims, file_keys
 
 
-def _read_claims(jws: str, keys: Keys | None, app_id: str, fingerprint: str, time: Ms) -> TokenClaims | str:
+def read_token(jws: str, keys: Keys | None, app_id: str, fingerprint: str, time: Ms) -> TokenClaims | str:
+    """Reads a token of an application for a fingerprint, at ``time``."""
     payload = verify(jws, keys.keys if keys else [])
     if isinstance(payload, str):
         return payload
@@ -299,36 +291,46 @@ class FileContent:
     file_keys: Keys
 
 
-def read_file(
-    text: object, identity: Identity, held_keys: Keys | None, current: TokenClaims | None, time_for: Callable[[str], Ms]
-) -> FileContent | str:
+def time_for(held: Held, jws: str, nonce: str | None) -> Ms:
+    """The time at which an answer to a request with ``nonce`` is checked.
+
+    A token with this nonce was issued after the request: if the trusted time is ahead of the clock, the clock counts. Nothing is
+    verified here.
+    """
+    claims = unverified(jws)
+    issued_at = claims.get("iat")
+    if nonce is None or claims.get("nonce") != nonce or issued_at is None or not is_unix_time(issued_at):
+        return held.time.time
+    issued_at_ms: Ms = issued_at * 1000
+    return max(held.time.local, issued_at_ms)
+
+
+def read_file(text: object, identity: Identity, held: Held, current: TokenClaims | None) -> FileContent | str:
     """The token of an offline file, if it is for this installation; else why it is refused."""
     if isinstance(identity.trust, str):
         return "root_key_required"
-    jws, *signed = _parts_of_file(text)
+    jws, *signed = _texts_in_file(text) or [""]
     if not signed:
         return "file_malformed"
     claimed = unverified(jws)
     # This check only gives a better reason: a file of another application would not verify either.
     if isinstance(claimed.get("aud"), str) and claimed["aud"] != identity.app_id:
         return "file_of_another_application"
-    sets = (_read_signed_keys(each, identity.trust, identity.app_id) for each in signed)
-    keys = next((each for each in sets if each), None)
+    keys = next(filter(None, (_read_signed_keys(each, identity) for each in signed)), None)
     if keys is None:
         return "untrusted_keys"
-    if _is_withdrawn(jws, keys, held_keys):
+    if _is_withdrawn(jws, keys, held.keys):
         return "keys_outdated"
-    time = time_for(jws)
     # The token must be authentic before its fingerprint and its end are compared, for a reason that is true.
-    machine = claimed.get("fingerprint")
-    machine = machine if isinstance(machine, str) else identity.fingerprint
-    claims = _read_claims(jws, keys, identity.app_id, machine, -math.inf)
+    machine = text_or_none(claimed.get("fingerprint")) or identity.fingerprint
+    claims = read_token(jws, keys, identity.app_id, machine, -math.inf)
     if isinstance(claims, str):
         return "untrusted_signature"
     if not claims.offline:
         return "file_malformed"
     if claims.fingerprint != identity.fingerprint:
         return "file_of_another_machine"
+    time = time_for(held, jws, held.licence.nonce)
     if min(claims.expires_at, keys.expires_at) <= time:
         return "file_expired"
     is_valid = current is not None and current.offline and current.expires_at > time
@@ -337,31 +339,27 @@ def read_file(
     return FileContent(jws, claims, keys)
 
 
-# White space as in every other language: Python's own set differs.
-_SPACE = "\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-# Word processors and mail programs replace the hyphens of these lines by dashes.
-_DASHES = "[-\u2010-\u2015\u2212]"
-_FILE = re.compile(
-    f"{_DASHES}+[{_SPACE}]*BEGIN[{_SPACE}]+LICENCE[{_SPACE}]*{_DASHES}+(.*?){_DASHES}{{2,}}[{_SPACE}>]*END[{_SPACE}]+LICENCE",
-    re.IGNORECASE | re.ASCII | re.DOTALL,
-)
-# Soft hyphens and characters without a width.
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-_LINE_BREAKS = re.compile("\r\n?|[\u2028\u2029]")
-_BLANKS = _SPACE.replace("\t-\r", "\t\v\f")
-# The marks of a quoted line, or the end of a line that a mail program has wrapped (`=`, RFC 2045).
-_MAIL_MARKS = re.compile(f"^[{_BLANKS}]*(?:>[{_BLANKS}]*)+|=[{_BLANKS}]*$", re.MULTILINE)
+# Word processors and mail programs replace hyphens by other dashes.
+_DASHES = re.compile("[\u2010-\u2015\u2212]")
+# White space, marks of quoted and wrapped lines, and what else stands between the characters of a file.
+_NOISE = re.compile("[^A-Za-z0-9_.-]+")
+_LINES = re.compile("-(?:BEGIN|END)LICENCE", re.IGNORECASE)
 # A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end of a line.
 _JWS = re.compile("[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]{86}")
 
 
-def _parts_of_file(text: object) -> list[str]:
-    """The token and the signed key sets in an offline licence file, the first one in the text; without them one empty text.
+def _texts_in_file(text: object) -> list[str]:
+    """The signed texts of an offline licence file, the first one in the text: the token and the key sets.
 
-    Around it may be any text. Inside, a mail program may have wrapped and quoted lines, and added blanks and invisible characters.
+    Each step takes a time that grows with the length of the text only, whatever somebody pasted.
     """
-    found = _FILE.search(_INVISIBLE.sub("", text)) if isinstance(text, str) else None
-    content = _MAIL_MARKS.sub("", _LINE_BREAKS.sub("\n", found[1] if found else ""))
-    joined = re.sub(f"[{_SPACE}]", "", content)
-    parts = _JWS.findall(joined)
-    return parts if parts and "".join(parts) == joined else [""]
+    parts = _LINES.split(_NOISE.sub("", _DASHES.sub("-", text)), 2) if isinstance(text, str) else []
+    content = parts[1].lstrip("-") if len(parts) == 3 else ""
+    texts, at, end = [], 0, len(content.rstrip("-"))
+    while at < end:
+        found = _JWS.match(content, at)
+        if not found:
+            return []
+        texts.append(found[0])
+        at = found.end()
+    return texts

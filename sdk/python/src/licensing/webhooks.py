@@ -109,7 +109,6 @@ def _read_default(header: str) -> _Signature:
 
 
 _SIGNATURE = re.compile("v1,([A-Za-z0-9+/]{43}=)")
-_SECRET = re.compile("whsec_([A-Za-z0-9+/]{43}=)")
 
 
 def _read_standard(header: str, event_id: str, timestamp: str) -> _Signature:
@@ -120,8 +119,10 @@ def _read_standard(header: str, event_id: str, timestamp: str) -> _Signature:
         raise WebhookVerificationError("malformed_header", message)
 
     def key_of(secret: str) -> Union[bytes, None]:
-        key = _SECRET.fullmatch(secret)
-        return base64.b64decode(key[1]) if key else None
+        try:
+            return base64.b64decode(re.sub("^whsec_", "", secret), validate=True) or None
+        except ValueError:
+            return None
 
     signatures = [base64.b64decode(each[1]) for each in found]
     return _Signature(timestamp, f"{event_id}.{timestamp}.", signatures, key_of)

@@ -139,13 +139,10 @@ function headerOf(headers: RequestHeaders, name: string): string {
   return textOf(value as SignatureHeader)
 }
 
-/** Empty if the text is not base64. */
+/** Empty if the text is not base64 with its padding. */
 function decodeBase64(text: string): Bytes {
-  try {
-    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
-  } catch {
-    return encode('')
-  }
+  const isBase64 = text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)
+  return isBase64 ? Uint8Array.from(atob(text), (character) => character.charCodeAt(0)) : encode('')
 }
 
 /**

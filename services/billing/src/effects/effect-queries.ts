@@ -28,7 +28,8 @@ const revocations = closedSets.purchaseEffect.filter((kind) => isRevocation({ ki
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select e.position, e.purchase_ref, paid.cause as known_as, e.account_id, e.application_id, e.kind, e.cause, e.at,
-      e.ordered_at, e.plan_id, e.external_ref, e.ends_at, e.updates_until, e.metadata, e.renews, e.refund_id, e.sent_again
+      e.ordered_at, e.plan_id, e.external_ref, e.ends_at, e.updates_until, e.since, e.metadata, e.renews, e.refund_id,
+      e.sent_again
     from purchase_effects e
     join purchase_effects paid on paid.purchase_ref = e.purchase_ref and paid.effect_key = 'paid'
     where e.purchase_ref = any(${purchaseRefs}) and e.state = 'waiting'

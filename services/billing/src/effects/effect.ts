@@ -14,6 +14,8 @@ export interface Effect {
   ends_at: Date | null
   /** Null if the payment does not change the end of updates. */
   updates_until: Date | null
+  /** A renewal after this time ends the effect of a failure or a partial refund, also one that becomes known later. */
+  since: Date | null
   metadata: Metadata | null
   /** Whether `paid` begins a subscription. */
   renews: boolean

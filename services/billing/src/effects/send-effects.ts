@@ -254,6 +254,7 @@ function messageOf(row: EffectRow): PurchaseEffect {
     ...(row.external_ref !== null && { externalRef: row.external_ref }),
     ...(row.ends_at !== null && { endsAt: timestampFromDate(row.ends_at) }),
     ...(row.updates_until !== null && { updatesUntil: timestampFromDate(row.updates_until) }),
+    ...(row.since !== null && { since: timestampFromDate(row.since) }),
     ...(row.metadata !== null && { metadata: { entries: row.metadata } }),
     renews: row.renews,
   })

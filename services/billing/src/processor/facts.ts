@@ -118,6 +118,8 @@ export interface InvoicePaymentFact extends Links {
 export interface InvoiceFailedFact extends Links {
   kind: 'invoice_failed'
   invoiceRef: string
+  /** The id of the failure, if the seller does not name its invoice. */
+  failureRef?: string
   subscriptionRef: string
   /** It increases with each automatic attempt. A manual attempt repeats the count. */
   attempt: number

@@ -124,7 +124,15 @@ export function readSaleFacts(sale: SaleRow, rows: SaleFactRow[]): { fact: Fact;
           paidAt: at,
         }
       case 'failure':
-        return { kind: 'invoice_failed', invoiceRef: ref, subscriptionRef: id, attempt: 1, at }
+        // A renewal that has the same id does not pay for it.
+        return {
+          kind: 'invoice_failed',
+          invoiceRef: `failure:${ref}`,
+          failureRef: ref,
+          subscriptionRef: id,
+          attempt: 1,
+          at,
+        }
       case 'cancellation':
         return {
           kind: 'subscription_ended',

@@ -18,8 +18,9 @@ import { findSaleFacts, insertSaleFact, lockSaleName } from '../sale-events/sale
 import type { NewSaleFact, SaleFactRow } from '../sale-events/sale-fact-queries.ts'
 import { inOrder, paymentsOfSale } from '../sale-events/sale-facts.ts'
 
-/** How many facts may wait for a sale. */
+/** How many facts may wait for a sale, and how many a sale may have. A decision reads them all. */
 const maxWaiting = 100
+const maxFacts = 500
 
 /**
  * Records a fact about a sale of another shop. It is recorded together with all that follows from it, then its effects are
@@ -121,7 +122,7 @@ async function recordFact(
   const isProvisioned = sale?.status === 'provisioned'
   if (!known) {
     checkLeft(fact, sale, facts)
-    if (!isProvisioned && facts.length >= maxWaiting) throw tooManyWait(fact)
+    if (facts.length >= (isProvisioned ? maxFacts : maxWaiting)) throw tooMany(fact, isProvisioned)
     await insertSaleFact(tx, { ...fact, is_waiting: !isProvisioned })
     if (isProvisioned) await decideAll(deps, tx, [{ purchase_ref: sale.id, ordered_at: sale.occurred_at }])
   }
@@ -166,10 +167,13 @@ function reportedBefore({ kind, fact_id: id, sale_id: sale }: ReportedFact): Ser
   )
 }
 
-function tooManyWait({ sale_id: sale }: ReportedFact): ServiceError {
+function tooMany({ sale_id: sale }: ReportedFact, isProvisioned: boolean): ServiceError {
+  const limit = isProvisioned ? maxFacts : maxWaiting
   return new ServiceError(
     'quota_exceeded',
-    `${maxWaiting} facts wait for sale ${sale}: report the sale first, or remove why it cannot be provisioned`,
-    { members: { limit: maxWaiting } },
+    isProvisioned
+      ? `sale ${sale} has ${limit} facts, the most that a sale may have: report further payments as a new sale, and change the licence for other facts`
+      : `${limit} facts wait for sale ${sale}: report the sale first, or remove why it cannot be provisioned`,
+    { members: { limit } },
   )
 }

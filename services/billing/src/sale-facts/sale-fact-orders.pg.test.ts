@@ -103,7 +103,7 @@ async function tell(
   arrange: (story: Story, steps: (() => Promise<unknown>)[]) => (() => Promise<unknown>)[],
   eachAlone: boolean,
 ) {
-  const vendor = await harness.givenVendor()
+  const vendor = await harness.givenVendor({ price: { updatesMonths: 6 } })
   if (story.isAtProcessor) {
     const session = await openCheckout(harness, vendor, { externalRef: 'cust-1' })
     await pay(harness, session, { created: Math.floor(begins / 1000) + 60 })
@@ -114,6 +114,7 @@ async function tell(
     (on, at) => () =>
       recordSale(harness, vendor, {
         saleId: `order-${at}`,
+        priceId: vendor.priceId,
         amount: 100n,
         occurredAt: day(on + at / 1000),
         expiresOn: day(on + 150),
@@ -135,8 +136,10 @@ async function tell(
     payments: (await paymentsOf(harness, vendor))
       .map(({ saleId, chargeRef, amount }) => `${saleId} ${saleId && chargeRef} ${amount}`)
       .toSorted(),
-    // A revoked licence keeps the end that it had.
-    ends: licences.map(({ status, expiresOn }) => (status === 'revoked' ? '' : String(expiresOn?.seconds))),
+    // A revoked licence keeps the ends that it had.
+    ends: licences.map(({ status, expiresOn, updatesUntil }) =>
+      status === 'revoked' ? '' : `${expiresOn?.seconds} ${updatesUntil?.seconds}`,
+    ),
   }
 }
 

@@ -24,6 +24,7 @@ import {
   purchaseOf,
   recordEffect,
   formerGoverning,
+  mayRenewAt,
   takesPayments,
   withoutPurchases,
 } from './purchased-licence.ts'
@@ -83,7 +84,6 @@ function savePayment(changes: Changes, purchased: PurchasedLicence, purchase: Pu
   const { licence } = purchased
   purchased.purchases.push(purchase)
   savePurchase(changes, purchase)
-  licence.paid_updates_until = later(licence.paid_updates_until, purchase.updates_until)
   licence.latest_event_at = later(licence.latest_event_at, purchase.ordered_at)
   const brought = addEntries(purchased.entries, purchase)
   for (const entry of brought) changes.entries.add(entry)
@@ -107,8 +107,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   savePurchase(changes, purchase)
   const moved = moveEntries(purchased.entries, purchase, formerOrder, purchased.bringing)
   for (const entry of moved) changes.entries.add(entry)
-  const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
-  licence.paid_updates_until = later(licence.paid_updates_until, paidUntil)
+  const paidUntil = kind === 'renewed' && mayRenewAt(purchase, effect.at) ? effect.updatesUntil : null
   licence.latest_event_at = later(licence.latest_event_at, later(effect.at, effect.orderedAt))
   changes.licences.set(licence.id, licence)
   reconcileLicence(changes, purchased, plans, byProcessor(effect), { kind, former })
@@ -180,7 +179,6 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     governed_by: effect.purchaseRef,
     reactivated_at: null,
     latest_event_at: null,
-    paid_updates_until: null,
     trial_limit: false,
   }
 }
@@ -215,9 +213,11 @@ function metadataAfter(
  * the processor's clock, decides whether there is a limit. So the result does not depend on the order in which
  * payments became known.
  */
-function includedUpdates({ licence, purchases }: PurchasedLicence): Date | null {
+function includedUpdates({ purchases }: PurchasedLicence): Date | null {
   const [first] = inOrderOfTime(purchases)
-  return first?.updates_until ? licence.paid_updates_until : null
+  return first?.updates_until
+    ? purchases.map(({ paid_updates_until }) => paid_updates_until).reduce(later, null)
+    : null
 }
 
 /**

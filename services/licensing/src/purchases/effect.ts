@@ -17,6 +17,8 @@ interface EffectOf<Kind extends EffectKind> {
   cause: string
   at: Date
   orderedAt: Date
+  /** A renewal after this time ends the effect. Absent or null: `at`. */
+  since?: Date | null
 }
 
 export interface PaidEffect extends EffectOf<'paid'> {
@@ -50,6 +52,8 @@ export type LaterEffect =
 interface Meaning {
   /** The purchase has the latest and the first time of such effects in these columns. */
   latest?: 'renewed_at' | 'failed_at' | 'partially_refunded_at' | 'inquiry_at' | 'inquiry_closed_at'
+  /** A renewal after the time in this column ends it. */
+  since?: 'failed_since' | 'partially_refunded_since'
   first?: 'first_inquiry_at'
   /** It ends the purchase for this reason. */
   ends?: 'money_returned' | 'cancelled'
@@ -60,10 +64,10 @@ interface Meaning {
 /** The meaning of each effect for its purchase. The consequences for a licence are in `governing-purchase.ts`. */
 export const effectMeanings: Record<LaterEffect['kind'], Meaning> = {
   renewed: { latest: 'renewed_at' },
-  payment_failed: { latest: 'failed_at' },
+  payment_failed: { latest: 'failed_at', since: 'failed_since' },
   inquiry_opened: { latest: 'inquiry_at', first: 'first_inquiry_at' },
   inquiry_closed: { latest: 'inquiry_closed_at' },
-  partially_refunded: { latest: 'partially_refunded_at' },
+  partially_refunded: { latest: 'partially_refunded_at', since: 'partially_refunded_since' },
   refunded: { ends: 'money_returned' },
   charged_back: { ends: 'money_returned' },
   canceled: { ends: 'cancelled' },
@@ -115,7 +119,7 @@ export function readEffect(request: PurchaseEffect): Effect {
     case 'canceled':
       return { ...about, kind, endsAt }
     default:
-      return { ...about, kind }
+      return { ...about, kind, since: request.since ? timestampDate(request.since) : null }
   }
 }
 

@@ -24,14 +24,23 @@ const canceled: Purchase = { ...valid, terminated_at: day(5), canceled_at: day(5
 
 const inquiry = (at: Date): Partial<Purchase> => ({ first_inquiry_at: at, inquiry_at: at })
 
-const ofOneSecond: [Partial<Purchase>, PurchaseState][] = [
+/** Events, some of one second. */
+const events: [Partial<Purchase>, PurchaseState][] = [
   [{ renewed_at: day(10), failed_at: day(10) }, 'payment_failed'],
   [{ renewed_at: day(10), partially_refunded_at: day(10) }, 'partially_refunded'],
   [{ failed_at: day(10), ...inquiry(day(10)) }, 'payment_failed'],
+  // A renewal after the first of the failures, or of another cycle than the refund.
+  [{ failed_at: day(10), failed_since: day(7), renewed_at: day(8) }, 'paid'],
+  [{ failed_at: day(10), failed_since: day(7), renewed_at: day(7) }, 'payment_failed'],
+  [{ partially_refunded_at: day(10), partially_refunded_since: day(7), renewed_at: day(8) }, 'paid'],
+  [
+    { partially_refunded_at: day(10), partially_refunded_since: day(7), renewed_at: day(7) },
+    'partially_refunded',
+  ],
   [{ ...inquiry(day(10)), inquiry_closed_at: day(10) }, 'paid'],
 ]
 
-test.each(ofOneSecond)('after %o, the events of one second, the state is %s', (happened, state) => {
+test.each(events)('after %o the state is %s', (happened, state) => {
   expect(governingPurchase([{ ...valid, ...happened }], null, day(15).getTime())).toMatchObject({ state })
 })
 

@@ -85,15 +85,17 @@ function problemOf(timeline: Timeline, place: number, next?: number): Problem | 
     return (later.length > 0 ? at > from : at >= from) && at < until ? at : undefined
   }
   const renewed = purchase.renewed_at?.getTime() ?? -Infinity
-  const refunded = governedAt(purchase.partially_refunded_at)
-  if (refunded !== undefined && renewed <= refunded) {
-    return { kind: 'partially_refunded', since: refunded, about: place }
+  const refundedAt = governedAt(purchase.partially_refunded_at)
+  if (refundedAt !== undefined && renewed <= (purchase.partially_refunded_since?.getTime() ?? refundedAt)) {
+    return { kind: 'partially_refunded', since: refundedAt, about: place }
   }
+  // After a renewal that was paid before it, the refund was of an earlier cycle, and so has no effect.
+  const refunded = refundedAt !== undefined && renewed > refundedAt ? refundedAt : undefined
   const counts = (at: number | undefined): at is number =>
     at !== undefined && at > reactivated && at <= fell && at > (refunded ?? -Infinity)
   const problems: Problem[] = []
   const failed = governedAt(purchase.failed_at)
-  if (counts(failed) && failed >= renewed)
+  if (counts(failed) && renewed <= (purchase.failed_since?.getTime() ?? failed))
     problems.push({ kind: 'payment_failed', since: failed, about: place })
   const inquiry = [purchase.first_inquiry_at, purchase.inquiry_at]
     .map(governedAt)

@@ -30,6 +30,7 @@ function messageOf(effect: Effect) {
   })
   message.at = timestampFromDate(effect.at)
   message.orderedAt = timestampFromDate(effect.orderedAt)
+  if (effect.since) message.since = timestampFromDate(effect.since)
   if (effect.kind === 'paid' || effect.kind === 'renewed') {
     const { planId, endsAt, updatesUntil } = effect
     Object.assign(message, { planId, endsAt: timeOf(endsAt), updatesUntil: timeOf(updatesUntil) })

@@ -65,7 +65,7 @@ function issuedUntil(on: number | null): PurchasedLicence[] {
   const bought = { planId: planId!, endsAt, metadata, updatesUntil, renews: false }
   const paid = { ...effect, kind: 'paid' as const, ...bought }
   const { licence } = createLicence({ changes: noChanges(now), plans }, paid)
-  return [withoutPurchases({ ...licence, governed_by: null, paid_updates_until: null })]
+  return [withoutPurchases({ ...licence, governed_by: null })]
 }
 
 /** The licences of a customer after these effects, in memory, and a sweep. */
@@ -159,6 +159,21 @@ const updates: [title: string, steps: Step[], until: number | undefined][] = [
     'a renewal that was paid before its subscription ended',
     [paid('a', 1, 100), renewed('a', 5, 130), { purchase: 'a', kind: 'canceled', on: 6 }],
     130,
+  ],
+  [
+    'a renewal after its subscription ended',
+    [paid('a', 1, 100), { purchase: 'a', kind: 'canceled', on: 5 }, renewed('a', 6, 130)],
+    100,
+  ],
+  [
+    'a renewal after its subscription ended, of a licence with a purchase that includes more',
+    [paid('a', 1, 100), paid('b', 2, 120), { purchase: 'a', kind: 'canceled', on: 5 }, renewed('a', 6, 130)],
+    120,
+  ],
+  [
+    'a renewal after its purchase was refunded',
+    [paid('a', 1, 100), paid('b', 2), { purchase: 'a', kind: 'refunded', on: 5 }, renewed('a', 6, 130)],
+    100,
   ],
 ]
 

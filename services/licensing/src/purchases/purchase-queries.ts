@@ -82,7 +82,8 @@ export interface Wanted {
 
 /**
  * The purchases `p` that can govern the licences `l` before or after the named purchases change: the named ones and the one
- * that governs it now, the latest valid one, those that fell last, the first one, and the latest ones. Each is read from an
+ * that governs it now, the latest valid one, those that fell last, the first one, and the latest ones; and the one that
+ * includes updates for the longest time. Each is read from an
  * index, however many purchases a licence has. `offset 0` forces look-ups, whatever the planner's estimates are.
  */
 const decidingPurchases = (sql: Sql, wanted: Wanted[], now: Date) => sql`
@@ -110,6 +111,10 @@ const decidingPurchases = (sql: Sql, wanted: Wanted[], now: Date) => sql`
     (select purchase_ref from purchases
       where licence_id = l.id and not fallen and falls_at <= ${now} and purchase_ref <> all(named.refs)
       order by falls_at desc, ordered_at desc, purchase_ref desc limit 1)
+    union
+    (select purchase_ref from purchases
+      where licence_id = l.id and paid_updates_until is not null and purchase_ref <> all(named.refs)
+      order by paid_updates_until desc limit 1)
   ) deciding
   cross join lateral (
     select * from purchases
@@ -158,8 +163,9 @@ export async function lockLicences(sql: Sql, ids: string[], onLocked: OnLocked):
 const purchaseColumns = (sql: Sql) => sql`
   p.application_id, p.purchase_ref, p.account_id, p.licence_id, p.ordered_at, p.plan_id, p.snapshot_id, p.ends_at,
   p.bought_plan_id, p.bought_snapshot_id, p.bought_ends_at, p.end_revision, p.terminated_at, p.money_returned,
-  p.renewed_at, p.failed_at, p.partially_refunded_at, p.first_inquiry_at, p.inquiry_at, p.inquiry_closed_at,
-  p.renews, p.renews_since, p.canceled_at, p.canceled_to, p.updates_until`
+  p.renewed_at, p.failed_at, p.partially_refunded_at, p.failed_since, p.partially_refunded_since, p.first_inquiry_at,
+  p.inquiry_at, p.inquiry_closed_at,
+  p.renews, p.renews_since, p.canceled_at, p.canceled_to, p.updates_until, p.paid_updates_until`
 
 /** The purchases that can govern these licences, which the transaction has locked. */
 export async function findDecidingPurchases(sql: Sql, wanted: Wanted[], now: Date): Promise<Purchase[]> {
@@ -223,7 +229,7 @@ export async function findKnownEffects(sql: Sql, effects: EffectName[]): Promise
 export type RenewalsUntil = Pick<EffectRow, 'licence_id' | 'purchase_ref'> & { at: Date | null }
 
 /**
- * The renewals that decide about the plan and the end of these purchases, and the latest ones, until the given time or the
+ * The renewals that decide about the plan, the end and the updates of these purchases, and the latest ones, until the given time or the
  * purchase's end, if that is earlier.
  */
 export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): Promise<EffectRow[]> {
@@ -233,7 +239,8 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
     and at <= coalesce(
       least(p.terminated_at, case when p.terminated_at is not null then p.canceled_at end, wanted.at), 'infinity')`
   return sql<EffectRow[]>`
-    select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id
+    select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id,
+      e.updates_until
     from ${rowsOf(sql, 'purchase_effects', wanted)} wanted
     join licences l on l.id = wanted.licence_id
     cross join lateral (
@@ -243,6 +250,8 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
       (select * from purchase_effects where ${own} and end_revision = p.end_revision order by ends_at desc limit 1)
       union all
       (select * from purchase_effects where ${own} and plan_id is not null order by at desc, cause desc limit 1)
+      union all
+      (select * from purchase_effects where ${own} and updates_until is not null order by updates_until desc limit 1)
       union all
       (select * from purchase_effects where ${own} order by at desc limit 1)
     ) e`
@@ -307,9 +316,11 @@ export async function upsertPurchases(
       bought_snapshot_id = excluded.bought_snapshot_id, bought_ends_at = excluded.bought_ends_at,
       end_revision = excluded.end_revision, terminated_at = excluded.terminated_at,
       money_returned = excluded.money_returned, renewed_at = excluded.renewed_at, failed_at = excluded.failed_at,
-      partially_refunded_at = excluded.partially_refunded_at, first_inquiry_at = excluded.first_inquiry_at,
+      partially_refunded_at = excluded.partially_refunded_at, failed_since = excluded.failed_since,
+      partially_refunded_since = excluded.partially_refunded_since, first_inquiry_at = excluded.first_inquiry_at,
       inquiry_at = excluded.inquiry_at, inquiry_closed_at = excluded.inquiry_closed_at, renews = excluded.renews,
-      renews_since = excluded.renews_since, canceled_at = excluded.canceled_at, canceled_to = excluded.canceled_to, fallen = excluded.fallen`,
+      renews_since = excluded.renews_since, canceled_at = excluded.canceled_at, canceled_to = excluded.canceled_to,
+      paid_updates_until = excluded.paid_updates_until, fallen = excluded.fallen`,
   )
 }
 

@@ -27,6 +27,9 @@ export interface Purchase {
   renewed_at: Date | null
   failed_at: Date | null
   partially_refunded_at: Date | null
+  /** A renewal after these times ends the effect of the failed payments and of the partial refund; null: after they happened. */
+  failed_since: Date | null
+  partially_refunded_since: Date | null
   /** The first and the latest inquiry, and the latest time at which an inquiry was closed. */
   first_inquiry_at: Date | null
   inquiry_at: Date | null
@@ -41,6 +44,8 @@ export interface Purchase {
   canceled_to: Date | null
   /** Until when its first payment includes updates. Null: the payment does not set this. */
   updates_until: Date | null
+  /** The latest time until which its first payment, or a renewal that counts, includes updates. */
+  paid_updates_until: Date | null
   /** Entries that its first payment brings. They are read only for purchases that a transaction names. */
   metadata: Metadata
 }
@@ -57,6 +62,8 @@ export interface RecordedEffect {
   /** The plan that a renewal gives. */
   plan_id: string | null
   snapshot_id: string | null
+  /** Until when a renewal includes updates. */
+  updates_until: Date | null
 }
 
 /** The earliest time that a protobuf timestamp can have. */

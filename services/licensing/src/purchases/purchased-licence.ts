@@ -17,8 +17,6 @@ export type LockedLicence = LicenceStateRow & {
   reactivated_at: Date | null
   /** The latest known event of its purchases, by the processor's clock. */
   latest_event_at: Date | null
-  /** The latest time until which one of its payments includes updates. */
-  paid_updates_until: Date | null
   /** Whether `max_activations` is the limit that it got as a trial. */
   trial_limit: boolean
 }
@@ -30,7 +28,6 @@ const otherColumns: Record<Exclude<keyof LockedLicence, keyof LicenceRow>, true>
   governed_by: true,
   reactivated_at: true,
   latest_event_at: true,
-  paid_updates_until: true,
   trial_limit: true,
 }
 export const lockedColumns: readonly string[] = [...rowColumns, ...Object.keys(otherColumns)]
@@ -74,6 +71,8 @@ const nothingHappened = {
   renewed_at: null,
   failed_at: null,
   partially_refunded_at: null,
+  failed_since: null,
+  partially_refunded_since: null,
   first_inquiry_at: null,
   inquiry_at: null,
   inquiry_closed_at: null,
@@ -104,6 +103,7 @@ export function newPurchase(sold: Sold): Purchase {
     bought_plan_id: sold.plan_id,
     bought_snapshot_id: sold.snapshot_id,
     bought_ends_at: sold.ends_at,
+    paid_updates_until: sold.updates_until,
     ...nothingHappened,
   }
 }
@@ -166,12 +166,14 @@ export function recordEffect(
     plan_id: plan?.id ?? null,
     // Renewals on the same plan keep its snapshot.
     snapshot_id: plan?.id === purchase.plan_id ? purchase.snapshot_id : (plan?.snapshot_id ?? null),
+    updates_until: kind === 'renewed' ? effect.updatesUntil : null,
   }
   known.add(effectName(purchase.purchase_ref, effect))
   if (kind === 'renewed') renewals.push(recorded)
   purchase.ordered_at = effect.orderedAt
-  const { latest, first, ends, renews } = effectMeanings[kind]
+  const { latest, since, first, ends, renews } = effectMeanings[kind]
   if (latest) purchase[latest] = later(purchase[latest], at)
+  if (since) purchase[since] = later(purchase[since], effect.since ?? at)
   if (first) purchase[first] = earlier(purchase[first], at)
   if (ends) {
     const end = kind === 'canceled' ? (effect.endsAt ?? at) : at
@@ -194,15 +196,18 @@ function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
   Object.assign(purchase, { renews, renews_since: at })
 }
 
-/** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
-function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]): void {
-  const { terminated_at: terminated, end_revision, plan_id: former } = purchase
+/** Whether a renewal of this time counts: after the purchase was refunded or canceled it changes nothing. */
+export function mayRenewAt({ terminated_at: terminated, canceled_at }: Purchase, at: Date): boolean {
   // A later end that the vendor gave has undone the cancellation.
-  const canceled = terminated && purchase.canceled_at
+  const canceled = terminated && canceled_at
+  return (!terminated || at <= terminated) && (!canceled || at <= canceled)
+}
+
+/** Sets what the purchase's renewals give, in whatever order they became known: its end, its plan and its updates. */
+function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]): void {
+  const { end_revision, plan_id: former } = purchase
   const own = renewals
-    .filter(({ purchase_ref }) => purchase_ref === purchase.purchase_ref)
-    // A renewal after the purchase was refunded or canceled changes nothing.
-    .filter(({ at }) => (!terminated || at <= terminated) && (!canceled || at <= canceled))
+    .filter(({ purchase_ref, at }) => purchase_ref === purchase.purchase_ref && mayRenewAt(purchase, at))
     .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.cause < b.cause ? -1 : 1))
   let end = purchase.bought_ends_at
   for (const renewal of own) {
@@ -210,7 +215,10 @@ function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]):
     if (end && renewal.end_revision === end_revision) end = later(end, renewal.ends_at)
   }
   purchase.ends_at = purchase.canceled_to ?? end
-  if (canceled) purchase.renewed_at = own.at(-1)?.at ?? null
+  purchase.paid_updates_until = own
+    .map((renewal) => renewal.updates_until)
+    .reduce(later, purchase.updates_until)
+  if (purchase.terminated_at && purchase.canceled_at) purchase.renewed_at = own.at(-1)?.at ?? null
   const last = own.findLast(({ plan_id }) => plan_id !== null)
   const plan_id = last?.plan_id ?? purchase.bought_plan_id
   if (plan_id === former) return

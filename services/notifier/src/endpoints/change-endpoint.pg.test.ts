@@ -7,14 +7,21 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterAll, afterEach, expect, test } from 'vitest'
 import { firstPage, notifierOfFile } from '../../test/notifier.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
+import { startMailbox } from '../../test/mailbox.ts'
 import { expectSigned } from '../../test/signature.ts'
 import { reportDisabling } from '../alerts/endpoint-alerts.ts'
+import { createMailer } from '../alerts/mailer.ts'
 import { createBackoff, remainingMs } from '../deliveries/backoff.ts'
 
 const receiver = await startHttpsReceiver()
 afterAll(() => receiver[Symbol.asyncDispose]())
 afterEach(() => receiver.answerWith({}))
-const vendor = notifierOfFile()
+const mailbox = await startMailbox()
+afterAll(() => mailbox[Symbol.asyncDispose]())
+const vendor = notifierOfFile({
+  alertEmail: (accountId) => Promise.resolve(`${accountId}@vendor.example`),
+  sendMail: createMailer(mailbox.url, 'alerts@licensing.example'),
+})
 
 interface Fields {
   url?: string
@@ -121,7 +128,7 @@ test('a pause in the middle of a backlog stops it, and its end sends the rest in
   const other = `/${newId('evt')}`
   await notifier.register(receiver.url(other))
   receiver.answerWith(({ path: at }) => (at === path ? { delayMs: 20 } : {}))
-  const backlog = 600
+  const backlog = 300
   await notifier.happen(backlog)
   await eventually(() => expect(arrived().length).toBeGreaterThan(60))
   await change({ paused: true })
@@ -286,6 +293,18 @@ test('the vendor is warned once before the endpoint is disabled, also by two rep
   expect(text).toContain(timestampDate((await show()).disablesAt!).toISOString())
   expect(text).toContain(`10 of 12 attempts`)
   expect(text).toContain(receiver.url(path))
+  const mails = () =>
+    mailbox.mails.filter(
+      (mail) =>
+        mail.to.includes(`${notifier.of.accountId}@vendor.example`) && mail.text.includes('is ever sent'),
+    )
+  await eventually(() => expect(mails()).toHaveLength(1))
+  const [mail] = mails()
+  expect(mail!.subject).toContain('Webhook endpoint close to its end')
+  const disablesAt = timestampDate((await show()).disablesAt!).toISOString()
+  for (const said of [one.endpointId, receiver.url(path), disablesAt, 'Repair the endpoint', 'pause it']) {
+    expect(mail!.text).toContain(said)
+  }
   await nextAttempt()
   await report(clock.now())
   expect(await warnings()).toHaveLength(1)
@@ -302,4 +321,5 @@ test('the vendor is warned once before the endpoint is disabled, also by two rep
   await failTenTimes(1)
   await report(new Date(clock.now().getTime() + hour))
   expect(await warnings()).toHaveLength(2)
+  await eventually(() => expect(mails()).toHaveLength(2))
 })

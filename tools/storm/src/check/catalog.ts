@@ -1,3 +1,4 @@
+import { baseOf } from '../outcome.ts'
 import { afterRemoval, asAnswered, groupBy, isPossible, lastSet, removedBy, same, sentTo } from './rule.ts'
 import type { Rule } from './rule.ts'
 
@@ -89,7 +90,7 @@ export const caps: Rule = function* (outcome) {
 
 /** Endpoints match the answers. They are enabled unless they were deleted; the dead endpoint may have been disabled. */
 export const endpoints: Rule = function* (outcome) {
-  const keyOf = ({ appId, url }: { appId: string; url: string }) => `${appId} ${url}`
+  const keyOf = ({ appId, url }: { appId: string; url: string }) => `${appId} ${baseOf(url)}`
   const made = sentTo(outcome, 'create endpoint').map(({ asked, answered }) => ({
     key: keyOf(asked),
     answered,
@@ -101,5 +102,21 @@ export const endpoints: Rule = function* (outcome) {
     const isDeleted = deleted.possible.has(id) && disabledReason === 'deleted'
     if (status === 'enabled' ? deleted.certain.has(id) : !dead && !isDeleted)
       yield `endpoint ${id} is ${status} (${disabledReason}), which nobody requested`
+  }
+}
+
+/** An endpoint has the address and the description that were set last. */
+export const endpointChanges: Rule = function* (outcome) {
+  const sent = groupBy(sentTo(outcome, 'change endpoint'), ({ asked }) => asked.endpointId)
+  const created = new Map(
+    sentTo(outcome, 'create endpoint').map(({ asked, body }) => [body['id'], asked.url]),
+  )
+  for (const { id, url, description } of outcome.endpoints) {
+    const edits = (sent.get(id) ?? []).filter(({ asked }) => asked.url !== undefined)
+    const allowed = lastSet(edits, ({ asked }) => `${asked.url} ${asked.description}`, [
+      `${created.get(id) ?? url} null`,
+    ])
+    if (!allowed.includes(`${url} ${description}`))
+      yield `endpoint ${id} has ${url} and ${description}, and was last set to ${allowed.join(' or ')}`
   }
 }

@@ -234,6 +234,10 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
       disabledReason: 'retries_exhausted',
     }),
   },
+  'an endpoint has what was set last': {
+    'a lost change of an endpoint': set('endpoints', { description: null }),
+    'a change of an endpoint that nobody requested': set('endpoints', { url: 'https://x' }, { id: 'whe_2' }),
+  },
   'sequences have no gap and no duplicate': {
     'a gap in the sequence': remove('events', { sequence: 4 }),
     'a duplicate in the sequence': repeat('events', { id: 'evt_twin' }),
@@ -294,6 +298,11 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
     'an event that arrived and was never recorded': repeat('arrivals', { eventId: 'evt_none' }),
     'an event that arrived with other bytes': set('arrivals', { body: ' ' }),
     'a signature of another secret': set('arrivals', { signature: `t=1,v1=${'0'.repeat(64)}` }),
+    'a second signature of another secret': ({ arrivals: [first] }) =>
+      (first!.signature += `,v1=${'0'.repeat(64)}`),
+  },
+  'an attempt has only headers of its endpoint': {
+    'a header of another endpoint': set('arrivals', { header: '4' }),
   },
   'sales and checkouts match the answers': {
     'a lost sale': remove('sales'),
@@ -306,6 +315,7 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
     'a renewal that is not booked': remove('payments', { invoiceRef: 'in_renewal' }),
     'a payment of another amount': set('payments', { amount: 4_901 }),
     'a sale that is booked twice': repeat('payments', {}, { saleId: 'sale-1' }),
+    'a renewal of another shop that is not booked': remove('payments', { chargeRef: 'fact-2' }),
     'a paid checkout that was never provisioned': set('sessions', { status: 'open' }),
   },
   'licensing and billing agree': {
@@ -323,6 +333,7 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
     'a refund that is not booked': remove('refunds'),
     'a refund without a consequence': set('refunds', { processed: false }),
     'a refund booked twice': repeat('refunds', { id: 'rfd_twin' }),
+    'a chargeback of another shop that is not booked': remove('refunds', { ref: 'fact-3' }),
   },
   'a licence follows its payment': {
     'a refunded licence that still works': set('licences', { status: 'active' }, { externalRef: 'buyer-1' }),
@@ -341,6 +352,17 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
       'licences',
       { status: 'active' },
       { externalRef: 'buyer-4' },
+    ),
+  },
+  'facts of other shops match the answers': {
+    'a lost fact': remove('saleFacts'),
+    'a fact that nobody reported': repeat('saleFacts', { id: 'fact-x' }),
+  },
+  'a licence follows what another shop reports': {
+    'a licence that outlives the chargeback of its sale': set(
+      'licences',
+      { status: 'active' },
+      { externalRef: 'sold-1' },
     ),
   },
   'counters match the counted rows': {

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { baseOf } from '../outcome.ts'
 import type { Arrival, HistoryEntry, Outcome } from '../outcome.ts'
 import { historiesOf } from './histories.ts'
 import { groupBy, indexBy, isAcknowledged, once, same, sentTo, type Rule } from './rule.ts'
@@ -55,8 +56,8 @@ export const paymentEvents: Rule = function* (outcome) {
   const processed = outcome.refunds
     .filter((refund) => refund.processed)
     .map(({ paymentId, amount, lane }) => {
-      const { licenceId, chargeRef } = paymentOf.get(paymentId) ?? {}
-      return `${licenceId} ${chargeRef} ${amount} ${lane}`
+      const { licenceId, chargeRef, saleId } = paymentOf.get(paymentId) ?? {}
+      return `${licenceId} ${chargeRef ?? saleId} ${amount} ${lane}`
     })
   const refunds = named('refund.processed', 'licence_id', 'charge_ref', 'amount', 'lane')
   yield* same('refund.processed of', processed, refunds)
@@ -113,7 +114,7 @@ export const oneDeliveryEach: Rule = function* (outcome) {
       yield `delivery ${id} has an event that its endpoint must not get`
   for (const endpoint of outcome.endpoints.filter(({ status }) => status === 'enabled'))
     for (const { id, type, appId, createdAt } of outcome.events) {
-      const from = registeredAt.get(endpoint.url) ?? Number.POSITIVE_INFINITY
+      const from = registeredAt.get(baseOf(endpoint.url)) ?? Number.POSITIVE_INFINITY
       const isDue = type === 'webhook.test' ? targets.get(id) === endpoint.id : createdAt > from
       if (isDue && endpoint.appId === appId && !known.has(`${endpoint.id} ${id}`))
         yield `event ${id} (${type}) has no delivery to ${endpoint.id}`
@@ -124,11 +125,11 @@ export const oneDeliveryEach: Rule = function* (outcome) {
 export const delivered: Rule = function* ({ deliveries, endpoints, arrivals }) {
   const endpointOf = indexBy(endpoints, ({ id }) => id)
   const answered = arrivals.filter((arrival) => arrival.accepted)
-  const accepted = new Set(answered.map(({ url, eventId }) => `${url} ${eventId}`))
+  const accepted = new Set(answered.map(({ url, eventId }) => `${baseOf(url)} ${eventId}`))
   for (const { id, endpointId, eventId, status } of deliveries) {
     const endpoint = endpointOf.get(endpointId)
     if (!endpoint) yield `delivery ${id} is to ${endpointId}, which does not exist`
-    else if (status === 'delivered' && !accepted.has(`${endpoint.url} ${eventId}`))
+    else if (status === 'delivered' && !accepted.has(`${baseOf(endpoint.url)} ${eventId}`))
       yield `delivery ${id} says delivered and ${eventId} never arrived`
     else if (
       status !== 'delivered' &&
@@ -141,23 +142,24 @@ export const delivered: Rule = function* ({ deliveries, endpoints, arrivals }) {
 /** Every received event is in the feed with the same bytes, and is signed with a secret of the endpoint. */
 export const arrivalsMatch: Rule = function* (outcome) {
   const eventOf = indexBy(outcome.events, ({ id }) => id)
-  const endpointOf = indexBy(outcome.endpoints, ({ url }) => url)
+  const endpointOf = indexBy(outcome.endpoints, ({ url }) => baseOf(url))
   const secrets = secretsByUrl(outcome)
   for (const arrival of outcome.arrivals) {
-    const { url, eventId, body } = arrival
+    const { eventId, body } = arrival
+    const url = baseOf(arrival.url)
     const event = eventOf.get(eventId)
     if (!event) yield `${eventId} arrived and is not in the feed`
     else if (endpointOf.get(url)?.appId !== event.appId)
       yield `${eventId} arrived at another application's endpoint`
     else if (event.body !== body) yield `${eventId} arrived with other bytes than the feed's`
-    else if (secrets.get(url)?.every((secret) => !isSigned(arrival, secret)))
+    else if (!isSigned(arrival, secrets.get(url)))
       yield `${eventId} arrived at ${url} with a signature of another secret`
   }
 }
 
 /** All secrets of each endpoint; absent if a request without an answer may have created another secret. */
 function secretsByUrl(outcome: Outcome): Map<string, string[]> {
-  const urlOf = new Map(outcome.endpoints.map(({ id, url }) => [id, url]))
+  const urlOf = new Map(outcome.endpoints.map(({ id, url }) => [id, baseOf(url)]))
   const shown = groupBy(sentTo(outcome, 'create endpoint', 'rotate'), ({ asked }) =>
     asked.do === 'rotate' ? (urlOf.get(asked.endpointId) ?? '') : asked.url,
   )
@@ -167,7 +169,22 @@ function secretsByUrl(outcome: Outcome): Map<string, string[]> {
   return new Map(certain.map(([url, all]) => [url, secretsOf(all)]))
 }
 
-function isSigned({ body, signature }: Arrival, secret: string): boolean {
-  const [, time = '', mac = ''] = /^t=([0-9]+),v1=([0-9a-f]+)$/.exec(signature) ?? []
-  return createHmac('sha256', secret).update(`${time}.${body}`).digest('hex') === mac
+/** Whether each signature is of a secret; during the overlap of a rotation there are two. */
+function isSigned({ body, signature }: Arrival, secrets: string[] | undefined): boolean {
+  if (!secrets) return true
+  const [, time = ''] = /^t=([0-9]+)(,v1=[0-9a-f]+){1,2}$/.exec(signature) ?? []
+  const macs = secrets.map((secret) => createHmac('sha256', secret).update(`${time}.${body}`).digest('hex'))
+  const signatures = [...signature.matchAll(/,v1=([0-9a-f]+)/g)].map(([, mac]) => mac!)
+  return time !== '' && signatures.every((mac) => macs.includes(mac))
+}
+
+/** An attempt has a header only if the vendor has set it for the endpoint. */
+export const headersMatch: Rule = function* (outcome) {
+  const urlOf = new Map(outcome.endpoints.map(({ id, url }) => [id, baseOf(url)]))
+  const set = new Set(
+    sentTo(outcome, 'change endpoint').map(({ asked }) => `${urlOf.get(asked.endpointId)} ${asked.header}`),
+  )
+  for (const { url, eventId, header } of outcome.arrivals)
+    if (header !== undefined && !set.has(`${baseOf(url)} ${header}`))
+      yield `${eventId} arrived at ${url} with header ${header}, which was not set for it`
 }

@@ -1,7 +1,11 @@
-import type { Payment } from '../outcome.ts'
+import type { Outcome, Payment } from '../outcome.ts'
 import { asAnswered, groupBy, same, sentTo, sum, type Rule } from './rule.ts'
 
 const feeBps = 100
+
+const saleOf = ({ appId, saleId }: { appId: string; saleId: string }) => `${appId} ${saleId}`
+const provisionedSales = (sales: Outcome['sales']) =>
+  new Set(sales.filter(({ status }) => status === 'provisioned').map(saleOf))
 
 /** Sales and checkouts exist as they were answered. */
 export const salesOnce: Rule = function* (outcome) {
@@ -24,7 +28,7 @@ export const salesOnce: Rule = function* (outcome) {
 }
 
 /** Each payment at the processor is recorded once with its exact amount, and no other payment is recorded. */
-export const paymentsMatch: Rule = function* ({ payments, processor, sessions, sales }) {
+export const paymentsMatch: Rule = function* ({ payments, processor, sessions, sales, saleFacts }) {
   const sourceOf = ({ sourceKey, invoiceRef, sessionId }: Payment) =>
     sourceKey.startsWith('invoice:') && invoiceRef ? `invoice ${invoiceRef}` : `checkout ${sessionId}`
   const paid = [
@@ -37,11 +41,17 @@ export const paymentsMatch: Rule = function* ({ payments, processor, sessions, s
     paid,
     booked.map((each) => `${sourceOf(each)} of ${each.amount}`),
   )
-  const sold = sales.map(({ saleId }) => saleId)
+  const provisioned = provisionedSales(sales)
+  const renewals = saleFacts.filter((fact) => fact.kind === 'renewal' && provisioned.has(saleOf(fact)))
   yield* same(
     'payment of sale',
-    sold,
-    payments.flatMap(({ saleId }) => saleId ?? []),
+    [
+      ...sales.map(({ saleId }) => saleId),
+      ...renewals.map((fact) => `${fact.saleId} by ${fact.id} of ${fact.amount}`),
+    ],
+    payments.flatMap(({ saleId, chargeRef, amount }) =>
+      saleId === null ? [] : chargeRef === null ? saleId : `${saleId} by ${chargeRef} of ${amount}`,
+    ),
   )
   const statusOf = new Map(sessions.map(({ id, status }) => [id, status]))
   for (const { sessionId } of processor.paid)
@@ -92,10 +102,26 @@ export const ledger: Rule = function* ({ payments, fees, refunds, processor }) {
     if (!known.has(paymentId)) yield `${id} belongs to no payment`
 }
 
-/** Refunds and chargebacks are recorded once, with the processor's amounts. */
-export const refundsMatch: Rule = function* ({ refunds, payments, processor }) {
-  const chargeOf = new Map(payments.map(({ id, chargeRef }) => [id, chargeRef]))
-  const made = [...processor.refunds, ...processor.chargebacks]
+/** Refunds and chargebacks are recorded once, with the amounts of the processor or of the shop. */
+export const refundsMatch: Rule = function* ({ refunds, payments, processor, sales, saleFacts }) {
+  const chargeOf = new Map(payments.map(({ id, chargeRef, saleId }) => [id, chargeRef ?? saleId]))
+  const provisioned = provisionedSales(sales)
+  const renewals = new Set(saleFacts.filter(({ kind }) => kind === 'renewal').map(({ id }) => id))
+  const ofShops = saleFacts.filter(
+    (fact) =>
+      (fact.kind === 'refund' || fact.kind === 'chargeback') &&
+      provisioned.has(saleOf(fact)) &&
+      (fact.renewalId === null || renewals.has(fact.renewalId)),
+  )
+  const made = [
+    ...processor.refunds,
+    ...processor.chargebacks,
+    ...ofShops.map(({ id, renewalId, saleId, amount }) => ({
+      ref: id,
+      chargeRef: renewalId ?? saleId,
+      amount: amount!,
+    })),
+  ]
   yield* same(
     'refund',
     made.map(({ ref, chargeRef, amount }) => `${ref} of ${amount} from ${chargeRef}`),
@@ -121,4 +147,48 @@ export const consequences: Rule = function* ({ payments, sessions, licences, pro
   for (const { id, licenceId } of sessions)
     if (processor.ended.includes(id) && licenceId !== null && statusOf.get(licenceId) !== 'expired')
       yield `${licenceId} is ${statusOf.get(licenceId)} though its subscription ended`
+}
+
+/** Facts of other shops exist as they were answered. */
+export const saleFactsOnce: Rule = function* (outcome) {
+  const keyOf = ({ appId, saleId, kind, id }: Outcome['saleFacts'][number]) =>
+    `${appId} ${saleId} ${kind} ${id}`
+  const asked = sentTo(outcome, 'sale fact').map(({ asked, answered }) => {
+    return { answered, key: keyOf({ ...asked, at: 0, amount: null, renewalId: null }) }
+  })
+  yield* asAnswered(
+    'fact',
+    asked,
+    outcome.saleFacts.map((fact) => ({ key: keyOf(fact) })),
+  )
+}
+
+/** If a customer's only sale was charged back in its current cycle or cancelled, products can no longer use its licence. */
+export const saleConsequences: Rule = function* ({ sales, saleFacts, licences }) {
+  const licenceOf = new Map<string | null, Outcome['licences'][number]>(
+    licences.map((each) => [each.id, each]),
+  )
+  const facts = groupBy(saleFacts, saleOf)
+  for (const sale of sales) {
+    const licence = licenceOf.get(sale.licenceId)
+    // A regular customer may have other purchases.
+    if (!licence?.externalRef.startsWith('sold-')) continue
+    const own = facts.get(saleOf(sale)) ?? []
+    const renewedBefore = (at: number) =>
+      own
+        .filter((fact) => fact.kind === 'renewal' && fact.at <= at)
+        .toSorted((a, b) => a.at - b.at)
+        .at(-1)?.id ?? null
+    const isReturned = own.some(
+      (fact) => fact.kind === 'chargeback' && fact.renewalId === renewedBefore(fact.at),
+    )
+    const isEnded = own.some(({ kind }) => kind === 'cancellation')
+    const allowed = isReturned
+      ? ['revoked', 'retired']
+      : isEnded
+        ? ['expired', 'retired', 'revoked']
+        : undefined
+    if (allowed && !allowed.includes(licence.status))
+      yield `${licence.id} is ${licence.status} though sale ${sale.saleId} was ${isReturned ? 'charged back' : 'cancelled'}`
+  }
 }

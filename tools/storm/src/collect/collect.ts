@@ -117,6 +117,7 @@ function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Outco
       eventId: String(headers['webhook-id']),
       body: body.toString('utf8'),
       signature: String(headers['webhook-signature']),
+      header: headers['x-storm'] as string | undefined,
       accepted: accepted.has(index),
     }
   })

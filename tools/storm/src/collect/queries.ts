@@ -54,6 +54,12 @@ const statements = {
   sales: {
     billing: 'select id, application_id as app_id, sale_id, status, licence_id from sale_events order by id',
   },
+  saleFacts: {
+    billing: `
+      select application_id as app_id, sale_id, kind, fact_id as id, (extract(epoch from occurred_at) * 1000)::float8 as at,
+        amount, renewal_id
+      from sale_facts order by position`,
+  },
   payments: {
     billing: `
       select id, source_key, case when sale_id is null then purchase_ref end as session_id, sale_id, invoice_ref, licence_id, amount, fee_minor, charge_ref
@@ -72,7 +78,7 @@ const statements = {
   deliveries: { notifier: 'select id, endpoint_id, event_id, status from deliveries order by id' },
   endpoints: {
     notifier: `
-      select id, application_id as app_id, url, status, disabled_reason, url like '%/dead/%' as dead
+      select id, application_id as app_id, url, status, disabled_reason, description, url like '%/dead/%' as dead
       from endpoints order by id`,
   },
   counters: {

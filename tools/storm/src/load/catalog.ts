@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { acknowledged, text, type Action, type Client } from './client.ts'
 
 /** Archives and restores one of the changing plans. */
@@ -77,6 +78,49 @@ export const changeEndpoints: Action = (client) => {
       }),
     (endpointId) => send({ do: 'delete endpoint', endpointId }, `DELETE ${path}/${endpointId}`),
   )
+}
+
+const addressOf = ({ app }: Client, endpointId: string) => `${app}/webhook-endpoints/${endpointId}` as const
+
+/** Changes an endpoint: its address, description and header, its secret, or a pause that ends. */
+export const editEndpoint: Action = async (client) => {
+  const { world, shop, random, unique, send } = client
+  const endpointId = random.pick(shop.endpoints)
+  if (endpointId === undefined) return
+  const address = addressOf(client, endpointId)
+  const what = random.weighted({ edit: 4, pause: 2, rotate: 1 })
+  if (what === 'edit') {
+    const made = world.sent.find(
+      ({ asked, body }) => asked.do === 'create endpoint' && body['id'] === endpointId,
+    )
+    if (made?.asked.do !== 'create endpoint') return
+    const [url, description, header] = [`${made.asked.url}?v=${unique()}`, unique(), unique()]
+    const body = { url, description, headers: { 'x-storm': header } }
+    await send({ do: 'change endpoint', endpointId, url, description, header }, `PATCH ${address}`, body)
+  } else if (what === 'rotate') {
+    await send({ do: 'rotate', endpointId }, `POST ${address}/rotate-secret`, { overlap_hours: 1 })
+  } else {
+    await send({ do: 'change endpoint', endpointId }, `PATCH ${address}`, { paused: true })
+    await sleep(random.between(500, 3_000))
+    await resume(client, endpointId)
+  }
+}
+
+async function resume(client: Client, endpointId: string): Promise<void> {
+  const once = () =>
+    client.send({ do: 'change endpoint', endpointId }, `PATCH ${addressOf(client, endpointId)}`, {
+      paused: false,
+    })
+  while ((await once()).answered === 'unknown');
+}
+
+/** Ends the pauses of all endpoints of a vendor. */
+export async function resumeAll(client: Client): Promise<void> {
+  const made = client.world.sent.filter(
+    (sent) =>
+      sent.asked.do === 'create endpoint' && sent.asked.appId === client.shop.appId && acknowledged(sent),
+  )
+  for (const sent of made) await resume(client, text(sent, 'id'))
 }
 
 const useEndpoint =

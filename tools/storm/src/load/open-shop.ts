@@ -62,5 +62,6 @@ export async function openShop(world: World, vendor: Vendor, number: number): Pr
     endpoints: [],
     keys: [],
     sessions: [],
+    sales: [],
   }
 }

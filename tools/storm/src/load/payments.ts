@@ -1,6 +1,6 @@
 import { acknowledged, text, untilAnswered, type Action, type Client } from './client.ts'
 import { somePlan } from './licences.ts'
-import type { Bought, World } from './world.ts'
+import type { Bought, Sold, World } from './world.ts'
 
 const urls = { success_url: 'https://shop.example.com/done', cancel_url: 'https://shop.example.com/back' }
 
@@ -99,5 +99,51 @@ export const sell: Action = async (client) => {
     occurred_at: new Date().toISOString(),
   }
   const asked = { do: 'sale', appId: shop.appId, saleId, externalRef, planId } as const
+  const sold: Sold = { saleId, renewalId: undefined, over: false }
+  // Some facts are reported before their sale.
+  if (random.chance(0.2)) await reportFact(client, sold)
   await untilAnswered(client, () => client.send(asked, `POST ${app}/sale-events`, body))
+  shop.sales.push(sold)
+}
+
+/** Reports what happened to an earlier sale of another shop. */
+export const afterSale: Action = async (client) => {
+  const { shop, random } = client
+  const sold = random.pick(shop.sales.filter(({ over }) => !over).slice(-12))
+  if (sold) await reportFact(client, sold)
+}
+
+async function reportFact(client: Client, sold: Sold): Promise<void> {
+  const { app, shop, random } = client
+  const { saleId, renewalId } = sold
+  const id = `fact-${client.unique()}`
+  const money = { amount: random.between(1, 9), ...(renewalId !== undefined && { renewal_id: renewalId }) }
+  const renewal = {
+    renewal_id: id,
+    amount: random.between(100, 5_000),
+    currency: 'usd',
+    expires_on: '2099-01-01T00:00:00Z',
+  }
+  const facts = {
+    renewal: { path: 'renewals', body: renewal },
+    failure: { path: 'failures', body: { failure_id: id } },
+    refund: { path: 'refunds', body: { refund_id: id, ...money } },
+    chargeback: { path: 'refunds', body: { refund_id: id, ...money, kind: 'chargeback' } },
+    cancellation: { path: 'cancellation', body: {} },
+  }
+  const kind = random.weighted({ renewal: 4, failure: 3, refund: 3, chargeback: 1, cancellation: 1 })
+  const { path, body } = facts[kind]
+  sold.over = kind === 'chargeback' || kind === 'cancellation'
+  const asked = {
+    do: 'sale fact',
+    appId: shop.appId,
+    saleId,
+    kind,
+    id: kind === 'cancellation' ? '' : id,
+  } as const
+  const fact = { ...body, occurred_at: new Date().toISOString() }
+  const sent = await untilAnswered(client, () =>
+    client.send(asked, `POST ${app}/sale-events/${saleId}/${path}`, fact),
+  )
+  if (kind === 'renewal' && acknowledged(sent)) sold.renewalId = id
 }

@@ -27,6 +27,7 @@ const actions: [number, Action][] = [
   [5, payments.buy],
   [6, payments.afterwards],
   [4, payments.sell],
+  [5, payments.afterSale],
   [6, reading.readFeed],
   [1, reading.walkLicences],
   [5, reading.look],
@@ -49,8 +50,9 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
   }
   const workers = [
     ...Array.from({ length: clientCount }, (_, number) => worker(number)),
-    // Only one client changes the plans of each vendor, and one the cap, so that the checks know the final values.
+    // Only one client changes the plans of each vendor, one its endpoints, and one the cap, so that the checks know the final values.
     ...world.shops.map((_, number) => worker(number + 3 * clientCount, catalog.changePlan, 2_500)),
+    ...world.shops.map((_, number) => worker(number + 9 * clientCount, catalog.editEndpoint, 500)),
     worker(world.shops.length - 1 + 6 * clientCount, catalog.setCap, 4_000),
   ]
   const running = Promise.all(workers)
@@ -58,6 +60,8 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
     stop: async () => {
       world.running = false
       await running
+      // A pause without an answer may have been executed after the request that ended it.
+      await Promise.all(world.shops.map((shop) => catalog.resumeAll(clientOf(world, shop, randomOf(seed)))))
     },
   }
 }

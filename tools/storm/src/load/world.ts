@@ -15,6 +15,15 @@ export interface Shop extends Vendor {
   endpoints: string[]
   keys: string[]
   sessions: Bought[]
+  sales: Sold[]
+}
+
+/** A sale of another shop. */
+export interface Sold {
+  saleId: string
+  /** The last renewal that was acknowledged. */
+  renewalId: string | undefined
+  over: boolean
 }
 
 /** A checkout, with its state at the processor as far as the client knows. */

@@ -24,11 +24,12 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
     ? { now: orderCorrectedEffect(history, orderedAt) }
     : paidEffect(subject, main, orderedAt)
   if ('later' in first) return { waits: [first] }
+  const renewals = renewalEffects(subject)
   const refunds = payments.flatMap((payment) =>
-    refundEffects(subject, payment).map((effect) => ({ effect, complete: payment.complete })),
+    refundEffects(subject, payment, renewals).map((effect) => ({ effect, complete: payment.complete })),
   )
   const others = [
-    ...renewalEffects(subject),
+    ...renewals,
     ...failureEffects(subject),
     ...renewalChangeEffects(subject),
     ...endEffects(subject),
@@ -73,6 +74,7 @@ function newEffect(
     external_ref: null,
     ends_at: null,
     updates_until: null,
+    since: null,
     metadata: null,
     renews: false,
     refund_id: null,
@@ -135,11 +137,16 @@ function endOfFirst(subject: Subject): Decided<Date | null> {
  * the payment of the next: each cycle adds a millisecond. The end comes last, in the tick's last millisecond.
  */
 function countCycles({ invoices, rules }: Subject, invoice: Invoice | null): number {
-  const earlier = invoices.filter((each) => {
+  const isEarlier = (each: Invoice) => {
     if (invoice === null || each.reason !== 'cycle') return false
     return invoice.reason === 'cycle' ? cycleOf(each) <= cycleOf(invoice) : each.paidAt <= invoice.paidAt
-  })
-  return Math.max(0, Math.min(earlier.length, rules.tickMs - 2))
+  }
+  let cycles = 0
+  for (const each of invoices) {
+    if (cycles >= rules.tickMs - 2) break
+    if (isEarlier(each)) cycles += 1
+  }
+  return cycles
 }
 
 const cycleOf = ({ cycle, periodEnd, paidAt }: Invoice) => cycle ?? periodEnd ?? paidAt
@@ -205,8 +212,10 @@ function failureEffects(subject: Subject): DraftEffect[] {
   const { history, invoices, rules } = subject
   const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
   if (!streak) return []
-  const at = streak.at + countCycles(subject, invoices.at(-1) ?? null)
-  return [newEffect('payment_failed', `payment_failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
+  const cycle = countCycles(subject, invoices.at(-1) ?? null)
+  const since = new Date(streak.since + cycle)
+  const key = `payment_failed:${streak.invoiceRef}`
+  return [newEffect('payment_failed', key, streak.cause, streak.at + cycle, { since })]
 }
 
 /**
@@ -226,20 +235,26 @@ function othersKnown(subject: Subject, effect: DraftEffect): Decided<true> {
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
-function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
+function refundEffects(
+  subject: Subject,
+  paidBy: PaymentWithRefunds,
+  renewals: readonly DraftEffect[],
+): DraftEffect[] {
   const { refunds, kinds, disputes } = paidBy
   const cycle = countCycles(subject, paidBy.invoice)
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && paysForCurrentCycle(subject, paidBy, dispute.openedAt))
     .map((each) => newEffect('inquiry_opened', inquiryOpened(each), each.ref, each.openedAt + cycle))
   // The closing of an inquiry that changed no licence must not end another inquiry.
-  const opened = new Set([...subject.history.effects, ...inquiries.map((each) => each.effect_key)])
+  const hasOpened = (key: string) =>
+    subject.history.effects.has(key) || inquiries.some((each) => each.effect_key === key)
   const refunded = refunds.map((refund) => {
     const { id, ref } = refund
     const { kind, at } = kinds.get(id)!
     const effect = kind === 'full_refund' ? 'refunded' : 'partially_refunded'
     const isCurrent = paysForCurrentCycle(subject, paidBy, at)
-    return newEffect(isCurrent ? effect : null, refundEffect(id), ref, at + cycle, { refund_id: id })
+    const since = latestBefore(at + cycle, renewals)
+    return newEffect(isCurrent ? effect : null, refundEffect(id), ref, at + cycle, { since, refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
@@ -248,12 +263,19 @@ function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffec
   })
   const closed = disputes.flatMap((dispute) => {
     const { ref, inquiryClosedAt: at } = dispute
-    if (at === undefined || !opened.has(inquiryOpened(dispute))) return []
+    if (at === undefined || !hasOpened(inquiryOpened(dispute))) return []
     return [newEffect('inquiry_closed', `inquiry_closed:${ref}`, ref, at + cycle)]
   })
-  const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
   return [...inquiries, ...refunded, ...chargedBack, ...closed].filter(
-    ({ refund_id: id }) => id === null || !processed.has(id),
+    ({ refund_id: id }) =>
+      id === null || !subject.history.refunds.some((row) => row.id === id && row.processed),
+  )
+}
+
+/** The latest of these renewals up to a time. If there is none, any renewal is after the result. */
+function latestBefore(at: number, renewals: readonly DraftEffect[]): Date {
+  return new Date(
+    Math.max(0, ...renewals.map((renewal) => renewal.at.getTime()).filter((time) => time <= at)),
   )
 }
 

@@ -54,17 +54,36 @@ export interface MergedDispute extends Pick<
   isFullyReported: boolean
 }
 
+/**
+ * A function of the facts of a purchase whose value is kept for them: it is needed for each payment, and a purchase can have
+ * hundreds. The facts must not change.
+ */
+function keptFor<Value>(compute: (facts: readonly RecordedFact[]) => Value) {
+  const values = new WeakMap<readonly RecordedFact[], Value>()
+  return (facts: readonly RecordedFact[]): Value => {
+    const kept = values.get(facts) ?? compute(facts)
+    values.set(facts, kept)
+    return kept
+  }
+}
+
+const byKind = keptFor((facts) =>
+  Map.groupBy(
+    facts.map(({ fact, recorded_at: recordedAt }) => ({ ...fact, recordedMs: recordedAt.getTime() })),
+    ({ kind }) => kind,
+  ),
+)
+
 /** The facts of one kind. */
-export function ofKind<Kind extends Fact['kind']>(facts: RecordedFact[], kind: Kind): Known<Kind>[] {
-  return facts.flatMap(({ fact, recorded_at: recordedAt }) =>
-    fact.kind === kind
-      ? [{ ...(fact as Extract<Fact, { kind: Kind }>), recordedMs: recordedAt.getTime() }]
-      : [],
-  )
+export function ofKind<Kind extends Fact['kind']>(
+  facts: readonly RecordedFact[],
+  kind: Kind,
+): readonly Known<Kind>[] {
+  return (byKind(facts).get(kind) ?? []) as unknown as Known<Kind>[]
 }
 
 /** Sorts by the first of these keys that differs. */
-export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
+export function sortedBy<Item>(items: readonly Item[], ...keys: (keyof Item)[]): Item[] {
   return items.toSorted((a, b) => {
     const key = keys.find((each) => a[each] !== b[each])
     return key === undefined ? 0 : a[key] < b[key] ? -1 : 1
@@ -103,18 +122,27 @@ export function mergeCheckout(facts: RecordedFact[], checkoutRef: string | null)
  * Finds the payment of an object by its own reference or by that of its charge. A charge without a payment counts as
  * the payment.
  */
-function paymentNamed(facts: RecordedFact[]): (links: Links) => string | undefined {
+const paymentNamed = keptFor((facts) => {
   const payments = new Map(
-    known(facts, ({ fact: { chargeRef, paymentRef } }) =>
-      chargeRef !== undefined && paymentRef !== undefined ? ([chargeRef, paymentRef] as const) : undefined,
+    facts.flatMap(({ fact: { chargeRef, paymentRef } }) =>
+      chargeRef !== undefined && paymentRef !== undefined ? [[chargeRef, paymentRef]] : [],
     ),
   )
-  return ({ paymentRef, chargeRef }) => paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef
-}
+  return ({ paymentRef, chargeRef }: Links) => paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef
+})
+
+const refundsByPayment = keptFor((facts) => Map.groupBy(ofKind(facts, 'refund'), paymentNamed(facts)))
+const disputesByPayment = keptFor((facts) => Map.groupBy(ofKind(facts, 'dispute'), paymentNamed(facts)))
+const chargesNamed = keptFor((facts) =>
+  Map.groupBy(
+    facts.filter(({ fact }) => fact.chargeRef !== undefined),
+    ({ fact }) => fact.paymentRef,
+  ),
+)
 
 /** Finds the charge of a payment by a refund or a dispute that contains both ids, if no other fact contains them. */
-export function chargeNamed(facts: RecordedFact[], paymentRef: string): string | undefined {
-  return known(facts, ({ fact }) => (fact.paymentRef === paymentRef ? fact.chargeRef : undefined)).at(0)
+export function chargeNamed(facts: readonly RecordedFact[], paymentRef: string): string | undefined {
+  return chargesNamed(facts).get(paymentRef)?.[0]?.fact.chargeRef
 }
 
 /** The charge that paid, the latest of several. */
@@ -131,8 +159,7 @@ export function mergeCharge(facts: RecordedFact[], paymentRef: string): Charge |
 const ended = new Set<RefundStatus>(['failed', 'canceled'])
 
 export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedRefund[] {
-  const paymentOf = paymentNamed(facts)
-  const all = ofKind(facts, 'refund').filter((fact) => paymentOf(fact) === paymentRef)
+  const all = refundsByPayment(facts).get(paymentRef) ?? []
   return groupsBy(all, (fact) => fact.refundRef).map((group) => {
     const [{ refundRef, amount, currency, createdAt }] = group
     const end = group.filter((fact) => ended.has(fact.status))
@@ -159,8 +186,7 @@ export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedR
 }
 
 export function mergeDisputes(facts: RecordedFact[], paymentRef: string): MergedDispute[] {
-  const paymentOf = paymentNamed(facts)
-  const all = ofKind(facts, 'dispute').filter((fact) => paymentOf(fact) === paymentRef)
+  const all = disputesByPayment(facts).get(paymentRef) ?? []
   const disputes = groupsBy(all, (fact) => fact.disputeRef).map((group): MergedDispute => {
     const [{ disputeRef, amount, currency, openedAt }] = group
     const at = (stage: DisputeFact['stage']) => {
@@ -228,23 +254,27 @@ export function mergeInvoices(
  * it was tried. A repeated event or a manual attempt repeats a count and adds nothing. If a count is missing, the next
  * higher one includes it.
  *
- * @returns the invoice with which the streak reached `max`, which names the streak, and when
+ * @returns the invoice with which the streak reached `max`, which names the streak, and when; `since`: its first failure
  */
 export function failureStreak(
   facts: RecordedFact[],
   invoices: Invoice[],
   max: number,
-): { invoiceRef: string; at: number } | undefined {
+): { invoiceRef: string; cause: string; at: number; since: number } | undefined {
   const since = invoices.at(-1)?.paidAt ?? 0
   const paid = new Set(invoices.map((invoice) => invoice.invoiceRef))
   const before = new Map<string, number>()
   const counted = new Map<string, number>()
+  let begun: number | undefined
   const failures = sortedBy(ofKind(facts, 'invoice_failed'), 'at', 'invoiceRef', 'attempt')
-  for (const { invoiceRef, attempt, at } of failures) {
+  for (const { invoiceRef, failureRef, attempt, at } of failures) {
     if (paid.has(invoiceRef)) continue
     const times = at < since ? before : counted
     times.set(invoiceRef, Math.max(times.get(invoiceRef) ?? 0, attempt))
-    if (inARow(counted, before) >= max) return { invoiceRef, at }
+    if (at >= since) begun ??= at
+    if (inARow(counted, before) >= max) {
+      return { invoiceRef, cause: failureRef ?? invoiceRef, at, since: begun ?? at }
+    }
   }
   return undefined
 }
@@ -255,11 +285,11 @@ function inARow(counted: Map<string, number>, before: Map<string, number>): numb
   return total
 }
 
-function groupsBy<Item>(items: Item[], key: (item: Item) => string): [Item, ...Item[]][] {
+function groupsBy<Item>(items: readonly Item[], key: (item: Item) => string): [Item, ...Item[]][] {
   return [...Map.groupBy(items, key).values()] as [Item, ...Item[]][]
 }
 
-function known<Item, Value>(items: Item[], value: (item: Item) => Value | undefined): Value[] {
+function known<Item, Value>(items: readonly Item[], value: (item: Item) => Value | undefined): Value[] {
   return items.map(value).filter((each) => each !== undefined)
 }
 

@@ -55,7 +55,7 @@ const ofCatalog = [
   'auditLog',
 ] as const
 const ofNotifier = ['events', 'endpoints', 'deliveries', 'arrivals'] as const
-const ofBilling = ['sessions', 'sales', 'payments', 'refunds', 'fees'] as const
+const ofBilling = ['sessions', 'sales', 'saleFacts', 'payments', 'refunds', 'fees'] as const
 
 function emptyLists() {
   const names = [...ofLoad, ...ofLicensing, ...ofCatalog, ...ofNotifier, ...ofBilling]
@@ -122,7 +122,8 @@ function makerOf(outcome: Outcome) {
         status: 'delivered',
       })
       const mac = createHmac('sha256', secret).update(`1.${body}`).digest('hex')
-      outcome.arrivals.push({ url, eventId: id, body, signature: `t=1,v1=${mac}`, accepted: true })
+      const arrived = { url: `${url}?v=1`, eventId: id, body, signature: `t=1,v1=${mac}`, header: '3' }
+      outcome.arrivals.push({ ...arrived, accepted: true })
       return id
     },
     /** Issues a licence by requests with these answers. */
@@ -197,13 +198,17 @@ function setUp(outcome: Outcome, { send, event, halfway }: Maker): void {
   send({ do: 'cap', accountId, capMinor: 60 })
   entry('setSpendCap', accountId, { cap_minor: 60 })
   outcome.capMinor.push({ accountId, capMinor: 60, reached: 1 })
-  const enabled = { id: 'whe_1', appId, url, status: 'enabled', disabledReason: null, dead: false }
+  const reasons = { disabledReason: null, description: null, dead: false }
+  const enabled = { id: 'whe_1', appId, url, status: 'enabled', ...reasons }
   const deleted = { id: 'whe_2', url: `${url}/2`, status: 'disabled', disabledReason: 'deleted' }
   outcome.endpoints.push(enabled, { ...enabled, ...deleted })
   for (const { id, url } of outcome.endpoints) {
     send({ do: 'create endpoint', appId, url }, { id, secret: id === 'whe_1' ? secret : 'whsec_2' })
     entry('createWebhookEndpoint', id)
   }
+  const changed = { url: `${url}?v=1`, description: '2' }
+  send({ do: 'change endpoint', endpointId: 'whe_1', ...changed, header: '3' })
+  Object.assign(outcome.endpoints[0]!, changed)
   send({ do: 'delete endpoint', endpointId: 'whe_2' })
   entry('deleteWebhookEndpoint', 'whe_2')
   entry('sendTestEvent', 'whe_1')
@@ -346,11 +351,11 @@ function book({ payments, fees }: Outcome, amount: number, fields: Partial<Payme
   return payment
 }
 
-/** A sale that made a licence, and a sale that could not. */
-function sell(outcome: Outcome, { send, licence, change, event }: Maker): void {
-  const asked = { do: 'sale', appId, externalRef: 'sold', planId: 'pln_1' } as const
+/** A sale that made a licence, was renewed and charged back, and a sale that could not. */
+function sell(outcome: Outcome, { send, licence, change, event, halfway }: Maker): void {
+  const asked = { do: 'sale', appId, externalRef: 'sold-1', planId: 'pln_1' } as const
   const sale = send({ ...asked, saleId: 'sale-1' })
-  const sold = licence({ externalRef: 'sold' })
+  const sold = licence({ externalRef: 'sold-1' })
   sale.body = { id: 'sale_1', licence_id: sold.id }
   change(sold, 'created', 'active', { actor: 'processor', cause: 'sale:sale-1' })
   outcome.provisions.push({ appId, paymentRef: 'sale:sale-1', licenceId: sold.id })
@@ -362,4 +367,17 @@ function sell(outcome: Outcome, { send, licence, change, event }: Maker): void {
   )
   book(outcome, 100, { saleId: 'sale-1', licenceId: sold.id })
   book(outcome, 100, { saleId: 'sale-2' })
+  const tell = (kind: string, id: string, amount: number | null, renewalId: string | null = null) => {
+    const about = { appId, saleId: 'sale-1', kind, id }
+    send({ do: 'sale fact', ...about })
+    outcome.saleFacts.push({ ...about, at: halfway(), amount, renewalId })
+  }
+  tell('failure', 'fact-1', null)
+  tell('renewal', 'fact-2', 90)
+  const { id: paymentId } = book(outcome, 90, { saleId: 'sale-1', chargeRef: 'fact-2', licenceId: sold.id })
+  tell('chargeback', 'fact-3', 9, 'fact-2')
+  change(sold, 'revoked', 'revoked', { actor: 'processor', cause: 'fact-3' })
+  const returned = { lane: 'chargeback', amount: 9 }
+  outcome.refunds.push({ id: 'rfd_s', paymentId, ref: 'fact-3', processed: true, ...returned })
+  event('refund.processed', { licence_id: sold.id, charge_ref: 'fact-2', ...returned })
 }

@@ -193,7 +193,7 @@ public final class Webhooks {
 
   private static byte[] decoded(String base64) {
     try {
-      return Base64.getDecoder().decode(base64);
+      return base64.length() % 4 == 0 ? Base64.getDecoder().decode(base64) : new byte[0];
     } catch (IllegalArgumentException malformed) {
       return new byte[0];
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpHandler;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.net.URI;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -103,7 +104,7 @@ class ReadmeTest {
     String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
     Process process =
         new ProcessBuilder(java, "-cp", built.resolve("licensing.jar") + ":" + folder, name)
-            .redirectErrorStream(true)
+            .redirectError(Redirect.INHERIT)
             .start();
     String printed = new String(process.getInputStream().readAllBytes());
     assertEquals(0, process.waitFor(), printed);

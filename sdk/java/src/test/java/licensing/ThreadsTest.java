@@ -43,15 +43,14 @@ class ThreadsTest {
       licence.activate();
       Queue<LicenceState> seen = new ConcurrentLinkedQueue<>();
       licence.onChange(seen::add);
-      long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
+      int rounds = "1".equals(System.getenv("TEST_FULL")) ? 2_000 : 100;
       inThreads(
           16,
           () -> {
-            while (System.nanoTime() < end) seen.add(anything(licence));
+            for (int i = 0; i < rounds; i++) seen.add(anything(licence));
             return null;
           });
       assertEquals(List.of(), seen.stream().filter(state -> !isConsistent(state)).toList());
-      assertTrue(seen.size() > 1000, "only " + seen.size());
       assertEquals(Status.LICENSED, licence.activate().status());
     }
   }
