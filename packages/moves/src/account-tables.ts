@@ -6,7 +6,7 @@ export interface AccountTable {
   table: string
   /** The column that says whose row it is. */
   column: string
-  /** What the column contains: the account's id, an application's, a value that `owners` finds, or the key of a row of another table. */
+  /** The meaning of the column's values: the account's id, an application's, a value that `owners` finds, or the key of a row of another table. */
   of: 'account' | 'application' | { owners: string } | { table: string; key: string }
   /** Found by this condition instead, on the owner `$1`. Accounts share such rows, so they are never deleted. */
   sharedBy?: string

@@ -31,6 +31,8 @@ export interface MoveOptions {
   underWay?: string[]
   /** Only catalog knows which accounts exist: finds the applications of an account, or undefined if there is no such account. */
   findApplications?: (accountId: string) => Promise<string[] | undefined>
+  /** Wakes the background work that empties transient tables. */
+  wake?: () => void
   /** Prepares the tables for rows that arrive. */
   prepare?: (page: { table: string; rows: string }) => Promise<void>
 }
@@ -84,7 +86,7 @@ function refusal({ state, address }: Move): ServiceError {
 }
 
 function moveService(options: MoveOptions, tables: readonly AccountTable[]) {
-  const { sql, underWay = [], findApplications, prepare } = options
+  const { sql, underWay = [], findApplications, prepare, wake } = options
   const requireMove = async (accountId: string, ...states: MoveState[]): Promise<Move> => {
     const move = await findMove(sql, accountId)
     if (move && states.includes(move.state)) return move
@@ -143,6 +145,7 @@ function moveService(options: MoveOptions, tables: readonly AccountTable[]) {
       const move = await requireMove(accountId, 'leaving')
       // In this order: an event that leaves the outbox meanwhile has a number by then.
       const busy = await isBusy(sql, tables, move, underWay)
+      if (busy) wake?.()
       return { isBusy: busy, ...(await findNewest(sql, accountId)) }
     },
     hasConsumed: ({ accountId, ...position }) => findConsumed(sql, accountId, position),

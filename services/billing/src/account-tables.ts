@@ -41,7 +41,7 @@ export const accountTables: readonly AccountTable[] = [
   ...commonTables,
 ]
 
-/** What is under way and ends soon, of the account `$1`: effects of all accounts that are sent again. */
+/** Statements that find work of the account `$1` that is under way and ends soon: effects of all accounts that are sent again. */
 export const underWay = ['select from effect_resends where account_id is null or account_id = $1']
 
 /** Tables of the cell. */

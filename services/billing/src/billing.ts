@@ -44,8 +44,9 @@ export function startBilling(options: BillingOptions): Billing {
     wake: (stage) => stages?.wake(stage),
   }
   stages = startStages(deps)
-  const moves = startMoves({ sql, log, tables: accountTables, underWay })
-  const rounds = [moves, startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
+  const moves = startMoves({ sql, log, tables: accountTables, underWay, wake: () => days.wake() })
+  const days = startAddingUp(deps)
+  const rounds = [moves, startFeeRefunds(deps), days, startPurge(deps)]
   if (reconcileIntervalMs) rounds.push(startReconciliation(deps, reconcileIntervalMs))
   return {
     deps,

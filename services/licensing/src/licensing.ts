@@ -92,7 +92,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     catalog,
     log,
   }
-  const moves = startMoves({ sql, log, tables: accountTables })
+  const moves = startMoves({ sql, log, tables: accountTables, wake: () => days.wake() })
   /** Products name no account: their licence does. */
   const unmoved = <Found extends { account_id: string }>(found: Found | undefined) => {
     if (found) moves.check(found.account_id)

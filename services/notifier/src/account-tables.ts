@@ -21,5 +21,5 @@ export const accountTables: readonly AccountTable[] = [
   ...commonTables,
 ]
 
-/** What is under way and ends soon, of the account `$1`: attempts of deliveries. */
+/** Statements that find work of the account `$1` that is under way and ends soon: attempts of deliveries. */
 export const underWay = ['select from deliveries where claimed_until > clock_timestamp() and account_id = $1']

@@ -395,7 +395,7 @@ export const MoveService: GenService<{
     output: typeof GetMoveResponseSchema;
   },
   /**
-   * Makes the database refuse writes of the account's rows, whoever makes them.
+   * Makes the database refuse all writes of the account's rows.
    *
    * @generated from rpc moves.v1.MoveService.Fence
    */
