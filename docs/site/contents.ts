@@ -34,7 +34,14 @@ export const sections: readonly { readonly title: string; readonly pages: readon
   },
   {
     title: 'Tools and reference',
-    pages: ['guides/cli', 'guides/testing', 'guides/errors', 'guides/versioning', 'guides/changelog'],
+    pages: [
+      'guides/backends',
+      'guides/cli',
+      'guides/testing',
+      'guides/errors',
+      'guides/versioning',
+      'guides/changelog',
+    ],
   },
   {
     title: 'Operation',

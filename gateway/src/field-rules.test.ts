@@ -25,7 +25,7 @@ type Rule = [operations: string, field: string, refused: unknown[], accepted: un
 const stored = 'issueLicence createPlan createCheckoutSession recordSaleEvent'
 const changed = 'updateLicence updatePlan'
 
-// Additions, section 14.
+// The fields that docs/guides/licences.md and docs/guides/entitlements.md describe.
 const rules: Rule[] = [
   [
     stored,

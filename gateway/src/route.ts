@@ -230,7 +230,7 @@ export function querySchema(route: Route): z.ZodType {
   return route.query ?? nothing
 }
 
-/** Whether a repetition with the same `Idempotency-Key` gets the answer of the first call (decisions, section 1). */
+/** Whether a repetition with the same `Idempotency-Key` gets the answer of the first call (docs/guides/concepts.md, "Guarantees"). */
 export function takesIdempotencyKey(route: Route): boolean {
   return route.audience === 'vendor' && route.method === 'POST'
 }

@@ -6,7 +6,7 @@ import { appId, gatewayOfFile, otherAccountAppId, otherAppId, pathOf } from '../
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 
-// The scopes of decisions, section 1, and additions, sections 14 and 15, written a second time to check the table of routes.
+// The rules of docs/guides/concepts.md, "Scopes of API keys", written a second time for each route to check the table of routes.
 const lifecycle = ['suspend', 'reactivate', 'revoke', 'retire'].map(
   (verb) => `POST /v1/licences/{licence_id}/${verb}`,
 )
@@ -124,7 +124,7 @@ test.each(
   expect((await send(route, bound, appId)).status).not.toBe(403)
 })
 
-// The list of decisions, section 2, and additions, section 16.1, written a second time.
+// The routes that an API key bound to one application must not call, written a second time.
 const accountWide = [
   'GET /v1/account',
   'PATCH /v1/account',

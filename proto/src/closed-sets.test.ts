@@ -22,7 +22,7 @@ const written: Record<SetName, string> = {
   importResult: 'created existing failed',
   searchMatch: 'id key legacy_key activation_id charge_ref session_id sale_id host external_ref',
   purchaseEffect:
-    'paid renewed payment_failed inquiry_opened inquiry_closed partially_refunded refunded charged_back canceled renewal_stopped renewal_resumed order_corrected',
+    'paid renewed payment_failed inquiry_opened inquiry_closed partially_refunded refunded charged_back cancelled renewal_stopped renewal_resumed order_corrected',
   processor: 'stripe',
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',

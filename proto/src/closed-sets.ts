@@ -83,7 +83,7 @@ export const closedSets = {
     'refunded',
     'charged_back',
     // Its subscription has ended.
-    'canceled',
+    'cancelled',
     // Its subscription will end with the paid period: the processor will not charge it again.
     'renewal_stopped',
     // Its subscription will be charged again after all.
@@ -97,7 +97,7 @@ export const closedSets = {
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
-  // Facts that another shop reports about its sale. Of facts of the same time, those of an earlier kind come first.
+  // Facts that another shop reports about its sale. If several have the same time, they are sorted in this order of kinds.
   saleFactKind: ['renewal', 'failure', 'refund', 'chargeback', 'cancellation'],
   // A refund that completes the amount of its charge, any other refund, or a chargeback.
   refundKind: ['full_refund', 'partial_refund', 'chargeback'],

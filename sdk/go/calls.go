@@ -22,8 +22,20 @@ func refusalIn(operation Operation, of answer) Reason {
 	return refusals[operation][fmt.Sprintf("%d %s", of.status, of.code)]
 }
 
-// activate activates the licence key, and receives a token.
+// activate gets a token, unless there is one that is valid.
 func (s *session) activate(ctx context.Context) {
+	held := s.current()
+	switch {
+	case s.state().Usable || held.isRevoked():
+	case held.token() != nil && held.licence.key == "":
+		s.refresh(ctx)
+	default:
+		s.activateKey(ctx)
+	}
+}
+
+// activateKey activates the licence key, and receives a token.
+func (s *session) activateKey(ctx context.Context) {
 	if s.current().licence.key == "" {
 		s.record(func(a *attempts) { a.absence = ReasonNoLicenceKey })
 		return
@@ -32,11 +44,14 @@ func (s *session) activate(ctx context.Context) {
 		return
 	}
 	nonce := s.newNonce()
-	received := s.requestToken(ctx, nonce)
+	body := s.description()
+	body["licence_key"], body["nonce"] = s.current().licence.key, nonce
+	request := call{method: "POST", path: "/v1/activations", body: body}
+	received := s.ask(ctx, request)
 	reason := refusalIn(OperationActivate, received)
 	isFull := reason == ReasonLimitReached || reason == ReasonNoPlace || reason == ReasonQuotaExceeded
 	if isFull && s.freeFormerActivation(ctx) {
-		received = s.requestToken(ctx, nonce)
+		received = s.ask(ctx, request)
 	}
 	problem := s.receiveToken(ctx, received, nonce, "")
 	// If the vendor has given the licence another key, the activation and its expired token can still be renewed.
@@ -46,18 +61,17 @@ func (s *session) activate(ctx context.Context) {
 	s.recordTokenOutcome(OperationActivate, problem)
 }
 
-func (s *session) requestToken(ctx context.Context, nonce string) answer {
-	body := s.description()
-	body["licence_key"], body["nonce"] = s.current().licence.key, nonce
-	return s.ask(ctx, call{method: "POST", path: "/v1/activations", body: body})
-}
-
 // freeFormerActivation frees the activation that this machine has under its former fingerprint. It is false if there is none, or
 // if that fails.
 func (s *session) freeFormerActivation(ctx context.Context) bool {
 	latest := s.current().licence.latest
-	return latest != nil && latest.isFormer &&
-		s.ask(ctx, call{method: "DELETE", path: pathOf(latest), token: latest.jws}).isGone()
+	return latest != nil && latest.isFormer && s.askFor(ctx, latest, "DELETE", "", nil).isGone()
+}
+
+// askFor sends a request for the activation of a token.
+func (s *session) askFor(ctx context.Context, of *token, method, verb string, body object) answer {
+	path := "/v1/activations/" + url.PathEscape(of.claims.activationID) + verb
+	return s.ask(ctx, call{method: method, path: path, body: body, token: of.jws})
 }
 
 // refresh requests a new token for the activation.
@@ -71,7 +85,7 @@ func (s *session) refresh(ctx context.Context) {
 		// The activation was freed, or its token is too old: the licence key is activated again.
 		switch refusalIn(OperationRefresh, *problem) {
 		case ReasonTokenRejected, ReasonActivationFreed:
-			s.activate(ctx)
+			s.activateKey(ctx)
 			return
 		}
 	}
@@ -83,8 +97,7 @@ func (s *session) renewToken(ctx context.Context, token *token) *answer {
 	nonce := s.newNonce()
 	body := s.use()
 	body["nonce"] = nonce
-	received := s.ask(ctx, call{method: "POST", path: pathOf(token) + "/refresh", body: body, token: token.jws})
-	return s.receiveToken(ctx, received, nonce, "")
+	return s.receiveToken(ctx, s.askFor(ctx, token, "POST", "/refresh", body), nonce, "")
 }
 
 // callHome tells the service that this installation is in use, whatever the licence's status.
@@ -93,7 +106,7 @@ func (s *session) callHome(ctx context.Context) {
 	if token == nil || s.isWaiting(forToken) {
 		return
 	}
-	received := s.ask(ctx, call{method: "POST", path: pathOf(token) + "/call-home", body: s.use(), token: token.jws})
+	received := s.askFor(ctx, token, "POST", "/call-home", s.use())
 	var problem *trouble
 	if received.kind != success {
 		problem = received.trouble()
@@ -107,8 +120,7 @@ func (s *session) release(ctx context.Context) {
 	if token == nil || s.isOfflineNow() || s.isWaiting(forToken) {
 		return
 	}
-	received := s.ask(ctx, call{method: "POST", path: pathOf(token) + "/release", token: token.jws})
-	s.recordFreed(OperationRelease, received, token.floating, ReasonReleased)
+	s.recordFreed(OperationRelease, s.askFor(ctx, token, "POST", "/release", nil), token.floating, ReasonReleased)
 }
 
 // deactivate frees the activation at the service, then deletes the token.
@@ -117,8 +129,7 @@ func (s *session) deactivate(ctx context.Context) {
 	if token == nil || s.isWaiting(forToken) {
 		return
 	}
-	received := s.ask(ctx, call{method: "DELETE", path: pathOf(token), token: token.jws})
-	s.recordFreed(OperationDeactivate, received, true, ReasonDeactivated)
+	s.recordFreed(OperationDeactivate, s.askFor(ctx, token, "DELETE", "", nil), true, ReasonDeactivated)
 }
 
 // free frees the activation or its lease. If that worked, the background does not ask for a licence again.
@@ -131,7 +142,7 @@ func (s *session) free(ctx context.Context, how func(context.Context)) {
 
 func (s *session) recordFreed(operation Operation, received answer, endsToken bool, absence Reason) {
 	if !received.isGone() {
-		s.recordOutcome(operation, forToken, received.trouble(), maxDelay)
+		s.recordOutcome(operation, forToken, received.trouble())
 		return
 	}
 	if endsToken {
@@ -141,13 +152,17 @@ func (s *session) recordFreed(operation Operation, received answer, endsToken bo
 			a.absence = absence
 		})
 	}
-	s.recordOutcome(operation, forToken, nil, maxDelay)
+	s.recordOutcome(operation, forToken, nil)
 }
 
 // startTrial starts a trial, or continues with the licence key of the trial that was started before.
 func (s *session) startTrial(ctx context.Context, planCode string) {
-	if s.current().licence.key != "" {
-		s.activate(ctx)
+	held := s.current()
+	if s.state().Usable || held.isRevoked() {
+		return
+	}
+	if held.licence.key != "" {
+		s.activateKey(ctx)
 		return
 	}
 	if s.isWaiting(forToken) {
@@ -166,11 +181,8 @@ func (s *session) migrate(ctx context.Context, given string) {
 	legacyKey := trimUnseen(given)
 	licence := s.current().licence
 	isExchanged := licence.legacyKey == legacyKey && licence.key != ""
-	if !isExchanged && !s.exchange(ctx, legacyKey) {
-		return
-	}
-	if !isExchanged || !s.isUsable() {
-		s.activate(ctx)
+	if (isExchanged && !s.state().Usable) || (!isExchanged && s.exchange(ctx, legacyKey)) {
+		s.activateKey(ctx)
 	}
 }
 
@@ -183,7 +195,7 @@ func (s *session) exchange(ctx context.Context, legacyKey string) bool {
 	licenceKey, hasKey := received.body["key"].(string)
 	if received.kind == success && hasKey {
 		s.apply(exchanged{legacyKey, licenceKey})
-		s.recordOutcome(OperationMigrate, forToken, nil, maxDelay)
+		s.recordOutcome(OperationMigrate, forToken, nil)
 		return true
 	}
 	// A failed exchange does not change the licence held.
@@ -191,11 +203,7 @@ func (s *session) exchange(ctx context.Context, legacyKey string) bool {
 		s.recordTokenOutcome(OperationMigrate, &received)
 		return false
 	}
-	problem := received.trouble()
-	if reason := refusalIn(OperationMigrate, received); reason != "" {
-		problem = &trouble{reason, legacyKey, noWait}
-	}
-	s.recordOutcome(OperationMigrate, forToken, problem, maxDelay)
+	s.recordOutcome(OperationMigrate, forToken, troubleIn(OperationMigrate, received))
 	return false
 }
 
@@ -203,10 +211,9 @@ func (s *session) exchange(ctx context.Context, legacyKey string) bool {
 func (s *session) activateOffline(text string) {
 	s.time()
 	held := s.current()
-	nonce := held.licence.nonce
-	token, reason := readFile(text, s.identity, held, func(jws string) int64 { return s.timeFor(jws, nonce) })
+	token, reason := readFile(text, s.identity, held)
 	if reason == "" {
-		s.accept(newToken{token, nonce, ""})
+		s.accept(newToken{token, held.licence.nonce, ""})
 		s.recordProblem(OperationActivateOffline, nil)
 		return
 	}
@@ -227,8 +234,7 @@ var listGap = &trouble{ReasonListGap, "the list has a gap: it does not continue 
 // counts and is kept, also if a later answer fails. After a failure the current list stays, at most until the token ends.
 func (s *session) check(ctx context.Context) {
 	held := s.current()
-	token := held.token()
-	if token == nil || held.isRevoked() || s.isWaiting(forList) {
+	if held.token() == nil || held.isRevoked() || s.isWaiting(forList) {
 		return
 	}
 	since := int64(wholeList)
@@ -240,7 +246,7 @@ func (s *session) check(ctx context.Context) {
 	if problem == listGap {
 		problem = s.readListFrom(ctx, wholeList)
 	}
-	s.recordOutcome(OperationCheck, forList, problem, token.claims.checkInterval)
+	s.recordOutcome(OperationCheck, forList, problem)
 }
 
 func (s *session) readListFrom(ctx context.Context, since int64) *trouble {
@@ -275,14 +281,9 @@ func (s *session) requestList(ctx context.Context, since int64) (next int64, pro
 	case received.kind != success:
 		return listEnd, received.trouble()
 	case received.status == 304 && etag != "":
-		s.time()
 		s.apply(unchangedList{})
 		return listEnd, nil
 	}
-	return s.receiveList(ctx, received, since)
-}
-
-func (s *session) receiveList(ctx context.Context, received answer, since int64) (next int64, problem *trouble) {
 	// Only the signed text is used; the other fields are for people.
 	jws, isText := received.body["signature"].(string)
 	if !isText {
@@ -330,7 +331,8 @@ func (s *session) receiveToken(ctx context.Context, received answer, nonce, lice
 		problem := received.unexpected()
 		return &problem
 	}
-	now := s.timeFor(jws, nonce)
+	s.time()
+	now := timeFor(s.current(), jws, nonce)
 	claims, problem := readSigned(ctx, s, func() (*tokenClaims, unreadable) {
 		return readToken(jws, s.current().keys, s.identity.appID, s.identity.fingerprint, now)
 	}, now)
@@ -352,21 +354,8 @@ func (s *session) receiveToken(ctx context.Context, received answer, nonce, lice
 }
 
 func (s *session) accept(answer newToken) {
-	s.time()
 	s.apply(answer)
 	s.record(func(a *attempts) { *a = a.withNewToken() })
-}
-
-// timeFor is the time at which an answer to a request with nonce is checked. A token with this nonce was issued after the request:
-// if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
-func (s *session) timeFor(jws, nonce string) int64 {
-	now := s.time()
-	claims := unverifiedClaims(jws)
-	issuedAt, isTime := unixTimeIn(claims["iat"])
-	if nonce == "" || claims["nonce"] != nonce || !isTime {
-		return now
-	}
-	return max(s.current().time.local, issuedAt)
 }
 
 // fetchKeys fetches the application's public keys and checks them at now; nil on success.
@@ -406,51 +395,61 @@ func readSigned[T any](ctx context.Context, s *session, read func() (T, unreadab
 
 // recordTokenOutcome records a try to get a token: success (nil), a refusal, or a failure.
 func (s *session) recordTokenOutcome(operation Operation, problem *answer) {
-	token := s.current().token()
 	if problem == nil {
-		// If the new token is due for renewal already, another call would bring no better token, so the next one waits.
-		if token != nil && s.time() >= token.claims.refreshAfter {
-			s.recordProblem(operation, nil)
-			s.setBackoff(forToken, noWait, maxDelay)
-		} else {
-			s.recordOutcome(operation, forToken, nil, maxDelay)
+		token := s.current().token()
+		if token == nil || s.time() < token.claims.refreshAfter {
+			s.recordOutcome(operation, forToken, nil)
+			return
 		}
+		// The new token is due for renewal already: another call would bring no better token, so the next one waits.
+		s.recordProblem(operation, nil)
+		s.wait(forToken, noWait)
 		return
 	}
-	longest := int64(maxDelay)
-	if token != nil {
-		// A token of a short lease needs several tries between half of its life and its end.
-		longest = (token.claims.expiresAt - token.claims.issuedAt) / 8
-	}
-	found := problem.trouble()
-	if reason := refusalIn(operation, *problem); reason != "" {
+	reason := refusalIn(operation, *problem)
+	found := troubleIn(operation, *problem)
+	if reason != "" {
 		s.apply(refused{reason})
 		s.record(func(a *attempts) { a.failure = "" })
-		found = &trouble{reason, problem.detail, noWait}
 	} else {
 		s.record(func(a *attempts) { a.failure = found.code })
 	}
-	s.recordOutcome(operation, forToken, found, longest)
+	s.recordOutcome(operation, forToken, found)
 }
 
-// recordOutcome records the problem of an operation, and the pace of the next requests of its kind.
-func (s *session) recordOutcome(operation Operation, of kind, problem *trouble, longest int64) {
+// troubleIn is the refusal in an answer, or else why it is no valid answer.
+func troubleIn(operation Operation, of answer) *trouble {
+	if reason := refusalIn(operation, of); reason != "" {
+		return &trouble{reason, of.detail, noWait}
+	}
+	return of.trouble()
+}
+
+// recordOutcome records the problem of an operation, and when the next try of its kind may be.
+func (s *session) recordOutcome(operation Operation, of kind, problem *trouble) {
 	s.recordProblem(operation, problem)
 	if problem == nil {
 		s.record(func(a *attempts) { a.backoff[of] = backoff{} })
 	} else {
-		s.setBackoff(of, problem.retryAfter, longest)
+		s.wait(of, problem.retryAfter)
 	}
+}
+
+// wait lets the next request of a kind wait, as after a failure.
+func (s *session) wait(of kind, retryAfter int64) {
+	now, longest := s.time(), int64(maxDelay)
+	if token := s.current().token(); token != nil && of == forList {
+		longest = token.claims.checkInterval
+	} else if token != nil {
+		// A token of a short lease needs several tries between half of its life and its end.
+		longest = (token.claims.expiresAt - token.claims.issuedAt) / 8
+	}
+	s.record(func(a *attempts) { a.backoff[of] = a.backoff[of].afterFailure(now, retryAfter, longest) })
 }
 
 func (s *session) recordProblem(operation Operation, problem *trouble) {
 	now := s.time()
 	s.record(func(a *attempts) { *a = a.withProblem(operation, problem, now) })
-}
-
-func (s *session) setBackoff(of kind, retryAfter, longest int64) {
-	now := s.time()
-	s.record(func(a *attempts) { a.backoff[of] = a.backoff[of].afterFailure(now, retryAfter, longest) })
 }
 
 // isWaiting: the service answered with a Retry-After that has not passed.
@@ -483,8 +482,4 @@ func (s *session) use() object {
 
 func (s *session) appPath() string {
 	return "/v1/apps/" + url.PathEscape(s.identity.appID)
-}
-
-func pathOf(of *token) string {
-	return "/v1/activations/" + url.PathEscape(of.claims.activationID)
 }

@@ -133,14 +133,7 @@ func (c *Client) Activate(ctx context.Context) State {
 	s := c.session
 	return s.run(ctx, "activate", func(ctx context.Context) {
 		s.wants(c.Activate)
-		if s.isUsable() || s.current().isRevoked() {
-			return
-		}
-		if held := s.current(); held.token() != nil && held.licence.key == "" {
-			s.refresh(ctx)
-		} else {
-			s.activate(ctx)
-		}
+		s.activate(ctx)
 	})
 }
 
@@ -151,9 +144,7 @@ func (c *Client) StartTrial(ctx context.Context, planCode string) State {
 	s := c.session
 	return s.run(ctx, "start_trial "+planCode, func(ctx context.Context) {
 		s.wants(func(ctx context.Context) State { return c.StartTrial(ctx, planCode) })
-		if !s.isUsable() && !s.current().isRevoked() {
-			s.startTrial(ctx, planCode)
-		}
+		s.startTrial(ctx, planCode)
 	})
 }
 

@@ -51,15 +51,10 @@ type revocations struct {
 	namedBy string
 }
 
+// heldList is a list, and what the service said of it. After its expiresAt it is outdated, even if an unsigned answer confirms it.
 type heldList struct {
-	jws     string
-	version int64
-	// more: the list goes on after version, so it does not show that the licence is not revoked.
-	more     bool
-	issuedAt int64
-	// expiresAt: after it the list is outdated, even if an unsigned answer confirms it.
-	expiresAt int64
-	etag      string
+	revocationList
+	etag string
 	// etagSince is the since of the request that the ETag answers; wholeList if it had none.
 	etagSince int64
 	// checkedAt is when the service last said that this is the latest list; noTime before it was read to its end.
@@ -304,19 +299,14 @@ func (answer newList) applyTo(h held) held {
 	if acceptance != "" {
 		return h
 	}
-	accepted := heldList{
-		jws: list.jws, version: list.version, more: list.more,
-		issuedAt: list.issuedAt, expiresAt: list.expiresAt,
-		etag: answer.etag, etagSince: answer.since,
-		checkedAt: max(h.time.time, list.issuedAt),
-	}
+	h.time = h.time.notBefore(list.issuedAt)
+	accepted := heldList{*list, answer.etag, answer.since, h.time.time}
 	if list.more {
 		accepted.checkedAt = noTime
 		if current != nil {
 			accepted.checkedAt = current.checkedAt
 		}
 	}
-	h.time = h.time.notBefore(list.issuedAt)
 	return h.withRevocations(func(of *revocations) { of.list = &accepted })
 }
 
@@ -396,4 +386,15 @@ func (h held) needsNonce() bool {
 	token := h.token()
 	hasEnded := token == nil || h.time.time >= token.claims.expiresAt
 	return h.licence.nonce == "" && h.time.isAhead() && hasEnded
+}
+
+// timeFor is the time at which an answer to a request with nonce is checked. A token with this nonce was issued after the request:
+// if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
+func timeFor(h held, jws, nonce string) int64 {
+	claims := unverifiedClaims(jws)
+	issuedAt, isTime := unixTimeIn(claims["iat"])
+	if nonce == "" || claims["nonce"] != nonce || !isTime {
+		return h.time.time
+	}
+	return max(h.time.local, issuedAt)
 }

@@ -23,7 +23,7 @@ func someHeld(random *rand.Rand) held {
 	}
 	for _, id := range []string{"a", "b"} {
 		if random.IntN(2) == 0 {
-			list := &heldList{jws: pick("l", "m"), version: int64(random.IntN(2)), checkedAt: int64(random.IntN(2)), etagSince: wholeList}
+			list := &heldList{revocationList: revocationList{jws: pick("l", "m"), version: int64(random.IntN(2))}, checkedAt: int64(random.IntN(2)), etagSince: wholeList}
 			h.revocations = mergeRevocations(h.revocations, map[string]revocations{id: {list, pick("", "n")}})
 		}
 	}

@@ -28,47 +28,21 @@ func isDefaultIgnorable(character rune) bool {
 		!isAnnotation && !isHieroglyphControl && !unicode.Is(unicode.Prepended_Concatenation_Mark, character)
 }
 
-// isSeparator says whether a character does not count in a licence key. Besides the punctuation these are modifier minus, hyphen
-// bullet, superscript, subscript, minus sign and heavy minus.
-func isSeparator(character rune) bool {
-	return isUnseen(character) || unicode.Is(unicode.Pd, character) ||
-		strings.ContainsRune("\u02D7\u2043\u207B\u208B\u2212\u2796", character)
-}
-
-var keyPattern = regexp.MustCompile(`^[0-9A-TV-Z]{25}$`)
-
-// readLicenceKey converts a licence key as somebody typed, copied or printed it to its characters, without separators. Case does
-// not count, and the letters that Crockford's base 32 does not have are the digits that they resemble. It is empty if the text
-// cannot be a licence key.
-func readLicenceKey(text string) string {
-	key := strings.Map(func(character rune) rune {
-		switch {
-		case isSeparator(character):
-			return -1
-		case character >= 'a' && character <= 'z':
-			character -= 'a' - 'A'
-		}
-		switch character {
-		case 'O':
-			return '0'
-		case 'I', 'L':
-			return '1'
-		}
-		return character
-	}, text)
-	if !keyPattern.MatchString(key) {
-		return ""
-	}
-	return key
-}
-
-// isSameKey: the service reads all forms of a licence key as one.
-func isSameKey(one, other string) bool {
-	key := readLicenceKey(one)
-	return one == other || (key != "" && key == readLicenceKey(other))
-}
-
 // trimUnseen removes blanks, line breaks and invisible characters at both ends: legacy keys are compared and stored like that.
 func trimUnseen(text string) string {
 	return strings.TrimFunc(text, isUnseen)
+}
+
+var (
+	notInKey  = regexp.MustCompile(`[^0-9A-Za-z]`)
+	digitsFor = strings.NewReplacer("O", "0", "I", "1", "L", "1")
+)
+
+// isSameKey compares two licence keys. Only letters and digits count, and letters that Crockford's base 32 lacks are the digits that
+// they resemble.
+func isSameKey(one, other string) bool {
+	read := func(key string) string {
+		return digitsFor.Replace(strings.ToUpper(notInKey.ReplaceAllString(key, "")))
+	}
+	return read(one) == read(other)
 }

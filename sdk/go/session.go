@@ -108,16 +108,10 @@ func (s *session) state() State {
 	return stateOf(s.held, s.attempts)
 }
 
-func (s *session) isUsable() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observe()
-	return isUsable(s.held, s.attempts)
-}
-
 func (s *session) apply(answer verified) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.observe()
 	s.held = answer.applyTo(s.held)
 }
 

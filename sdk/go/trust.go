@@ -4,7 +4,6 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode"
 )
 
@@ -178,18 +177,15 @@ func readToken(jws string, keys *keySet, appID, fingerprint string, now int64) (
 // readStoredToken reads the token of the store, with the keys of the service or of the file that it came in; nil if it is not
 // authentic.
 func readStoredToken(stored storedRecord, keys *keySet, of identity, now int64) *token {
-	jws := *stored.token
+	jws := *stored.Token
 	var fileKeys *keySet
-	if stored.fileKeys != "" {
-		if !of.isUnpinned() {
-			fileKeys = readSignedKeys(stored.fileKeys, of)
-		}
-		if fileKeys == nil || isWithdrawn(jws, fileKeys, keys) {
+	if stored.FileKeys != nil {
+		if fileKeys = readSignedKeys(*stored.FileKeys, of); fileKeys == nil || isWithdrawn(jws, fileKeys, keys) {
 			return nil
 		}
 		keys = fileKeys
 	}
-	claims, problem := readToken(jws, keys, of.appID, stored.fingerprint, now)
+	claims, problem := readToken(jws, keys, of.appID, stored.Fingerprint, now)
 	if problem != "" || (fileKeys != nil && !claims.offline) {
 		return nil
 	}
@@ -280,15 +276,16 @@ func readList(jws string, keys *keySet, appID string) (*revocationList, unreadab
 // Offline files
 
 // readFile returns the token of an offline file, with the keys of the file, if it is for this installation; else why it is
-// refused. now is the time by which a token is judged.
-func readFile(text string, of identity, h held, now func(jws string) int64) (*token, Reason) {
+// refused.
+func readFile(text string, of identity, h held) (*token, Reason) {
 	if of.isUnpinned() {
 		return nil, ReasonRootKeyRequired
 	}
-	jws, signed := partsOfFile(text)
-	if jws == "" {
+	texts := textsInFile(text)
+	if texts == nil {
 		return nil, ReasonFileMalformed
 	}
+	jws, signed := texts[0], texts[1:]
 	claimed := unverifiedClaims(jws)
 	// This check only gives a better reason: a file of another application would not verify either.
 	if audience, isText := claimed["aud"].(string); isText && audience != of.appID {
@@ -304,7 +301,7 @@ func readFile(text string, of identity, h held, now func(jws string) int64) (*to
 	if isWithdrawn(jws, keys, h.keys) {
 		return nil, ReasonKeysOutdated
 	}
-	at := now(jws)
+	now := timeFor(h, jws, h.licence.nonce)
 	// The token must be authentic before its fingerprint and its end are compared, for a reason that is true.
 	machine, isText := claimed["fingerprint"].(string)
 	if !isText {
@@ -319,51 +316,37 @@ func readFile(text string, of identity, h held, now func(jws string) int64) (*to
 		return nil, ReasonFileMalformed
 	case claims.fingerprint != of.fingerprint:
 		return nil, ReasonFileOfAnotherMachine
-	case min(claims.expiresAt, keys.expiresAt) <= at:
+	case min(claims.expiresAt, keys.expiresAt) <= now:
 		return nil, ReasonFileExpired
-	case current != nil && current.claims.offline && current.claims.expiresAt > at &&
+	case current != nil && current.claims.offline && current.claims.expiresAt > now &&
 		current.claims.activationID == claims.activationID && current.claims.issuedAt > claims.issuedAt:
 		return nil, ReasonFileOutdated
 	}
 	return &token{jws: jws, claims: claims, fileKeys: keys}, ""
 }
 
-const blank = `\s\v\p{Z}\x{FEFF}`
-
 var (
-	// Word processors and mail programs replace the hyphens of these lines by dashes.
-	filePattern = regexp.MustCompile(`(?is)` + strings.NewReplacer("DASH", `[-\x{2010}-\x{2015}\x{2212}]`, "BLANK", `[`+blank+`]`).Replace(
-		`DASH+BLANK*BEGINBLANK+LICENCEBLANK*DASH+(.*?)DASH{2,}[`+blank+`>]*ENDBLANK+LICENCE`))
-	// Soft hyphens and characters without a width.
-	invisible  = regexp.MustCompile(`[\x{AD}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2064}\x{FEFF}]`)
-	lineBreaks = regexp.MustCompile(`\r\n?|[\x{2028}\x{2029}]`)
-	// The marks of a quoted line, or the end of a line that a mail program has wrapped (=, RFC 2045).
-	mailMarks = regexp.MustCompile(`(?m)^[` + blank + `>]*>|=[` + blank + `]*$`)
+	// Word processors and mail programs replace hyphens by other dashes.
+	dashes = regexp.MustCompile(`[\x{2010}-\x{2015}\x{2212}]`)
+	// White space, marks of quoted and wrapped lines, and what else stands between the characters of a file.
+	noise = regexp.MustCompile(`[^\w.-]`)
 	// A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end of a line.
-	jwsPattern = regexp.MustCompile(`[\w-]+\.[\w-]+\.[\w-]{86}`)
+	jwsPattern  = regexp.MustCompile(`[\w-]+\.[\w-]+\.[\w-]{86}`)
+	filePattern = regexp.MustCompile(`^-*((?:` + jwsPattern.String() + `){2,})-*$`)
+	fileLines   = regexp.MustCompile(`(?i)-(?:BEGIN|END)LICENCE`)
 )
 
-// partsOfFile returns the token and the signed key sets in an offline licence file, the first one in the text; no token if there
-// is none. Around it may be any text. Inside, a mail program may have wrapped and quoted lines, and added blanks and invisible
-// characters.
-func partsOfFile(text string) (jws string, signed []string) {
-	file := filePattern.FindStringSubmatch(lineBreaks.ReplaceAllString(invisible.ReplaceAllString(text, ""), "\n"))
-	if file == nil {
-		return "", nil
+// textsInFile returns the signed texts of an offline licence file, the first one in the text: the token and the key sets; nil if
+// there is none.
+func textsInFile(text string) []string {
+	parts := fileLines.Split(noise.ReplaceAllString(dashes.ReplaceAllString(text, "-"), ""), 3)
+	if len(parts) < 3 {
+		return nil
 	}
-	joined := strings.Map(withoutBlank, mailMarks.ReplaceAllString(file[1], ""))
-	found := jwsPattern.FindAllString(joined, -1)
-	if len(found) < 2 || strings.Join(found, "") != joined {
-		return "", nil
+	if content := filePattern.FindStringSubmatch(parts[1]); content != nil {
+		return jwsPattern.FindAllString(content[1], -1)
 	}
-	return found[0], found[1:]
-}
-
-func withoutBlank(character rune) rune {
-	if isBlank(character) {
-		return -1
-	}
-	return character
+	return nil
 }
 
 // isBlank says whether a character is white space for the SDKs of all languages.

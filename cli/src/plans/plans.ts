@@ -5,7 +5,7 @@ import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
 import { limitOption, listRows, memberOption } from '../command/lists.ts'
 import { members, nulls, pairs, text, texts, wholeNumber } from '../command/parsers.ts'
-import { readCatalogue } from '../products/catalogue.ts'
+import { readCatalogue, withEveryField } from '../products/catalogue.ts'
 import { findPlan, findPlanId } from './find-plan.ts'
 
 const statuses = members<Schemas['Plan']['status']>({ active: true, retired: true })
@@ -55,13 +55,13 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
     )
     .action(async (code, { name = code, value, trialDays, metadata }) => {
       const { backend, appId } = await service()
-      const body = {
+      const body = withEveryField({
         code,
         name,
         ...(value !== undefined && { entitlements: entitlementsOf(value) }),
         ...(trialDays !== undefined && { trial_days: trialDays || null }),
         ...(metadata !== undefined && { metadata }),
-      }
+      })
       out.record(await backend.post('/v1/apps/{app_id}/plans', { path: { app_id: await appId() }, body }))
     })
 
@@ -80,12 +80,12 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
     )
     .action(
       async (plan, { name, code, value, default: defaults = [], trialDays, metadata, removeMetadata }) => {
-        const body = {
+        const body = withEveryField({
           ...(name !== undefined && { name }),
           ...(code !== undefined && { code }),
           ...(trialDays !== undefined && { trial_days: trialDays || null }),
           ...((metadata ?? removeMetadata) && { metadata: { ...metadata, ...removeMetadata } }),
-        }
+        })
         const hasValues = value !== undefined || defaults.length > 0
         if (Object.keys(body).length === 0 && !hasValues) {
           throw new UsageError('nothing to set: name a field, see licensing plans set --help')

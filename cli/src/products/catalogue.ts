@@ -8,6 +8,18 @@ import { examples } from '../command/examples.ts'
 export type Definition = Schemas['EntitlementDefinition']
 export type Plan = Schemas['Plan']
 
+/** The fields that a vendor gives a plan, besides its values of entitlements. */
+export type PlanField = Exclude<
+  keyof Plan,
+  'id' | 'status' | 'active_licences' | 'entitlements' | 'created_at' | 'updated_at'
+>
+
+/** Compiles only if the fields of a plan are complete, so a new field of the API cannot be forgotten. */
+export const withEveryField = <Fields extends object>(
+  fields: Fields &
+    (PlanField extends keyof Fields ? unknown : Record<Exclude<PlanField, keyof Fields>, unknown>),
+): Fields => fields
+
 /** The entitlement definitions of an application, and its plans with their overrides by key. */
 export interface Catalogue {
   readonly definitions: ReadonlyMap<string, Definition>
@@ -71,15 +83,17 @@ function fileOf({ definitions, plans }: Catalogue) {
       .map(({ key, kind, display_name, default: value }) => ({ key, kind, display_name, default: value })),
     plans: [...plans.values()]
       .toSorted((a, b) => byText(a.code, b.code))
-      .map(({ code, name, status, values, trial_days: trialDays, metadata }) => ({
-        code,
-        name,
-        status,
-        values: Object.fromEntries([...values].toSorted(([a], [b]) => byText(a, b))),
-        ...(trialDays !== null && { trial_days: trialDays }),
-        ...(Object.keys(metadata).length > 0 && {
-          metadata: Object.fromEntries(Object.entries(metadata).toSorted(([a], [b]) => byText(a, b))),
+      .map(({ code, name, status, values, trial_days: trialDays, metadata }) =>
+        withEveryField({
+          code,
+          name,
+          status,
+          values: Object.fromEntries([...values].toSorted(([a], [b]) => byText(a, b))),
+          ...(trialDays !== null && { trial_days: trialDays }),
+          ...(Object.keys(metadata).length > 0 && {
+            metadata: Object.fromEntries(Object.entries(metadata).toSorted(([a], [b]) => byText(a, b))),
+          }),
         }),
-      })),
+      ),
   }
 }

@@ -1,4 +1,5 @@
 import type { LicensingBackend } from '@licensing/sdk/backend'
+import { withEveryField } from './catalogue.ts'
 import type { Catalogue, Definition, Plan } from './catalogue.ts'
 import { quoted } from './wanted.ts'
 import type { FileProblem, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
@@ -137,13 +138,13 @@ function planChange(wanted: WantedPlan, { plans }: Catalogue): Change[] {
   if (found === undefined) {
     const make: Change['make'] = async (backend, appId) => {
       const path = { app_id: appId }
-      const body = {
+      const body = withEveryField({
         code,
         name: name ?? code,
         entitlements,
         ...(trialDays !== undefined && { trial_days: trialDays }),
         ...(metadata !== undefined && { metadata }),
-      }
+      })
       const { id } = await backend.post('/v1/apps/{app_id}/plans', { path, body })
       if (status === 'retired') await move(backend, appId, id, 'archive')
     }
@@ -153,12 +154,13 @@ function planChange(wanted: WantedPlan, { plans }: Catalogue): Change[] {
     found.values.size === values.size &&
     entitlements.every(({ key, value }) => found.values.get(key) === value)
   const entries = metadata === undefined ? [] : metadataChanges(metadata, found.metadata)
-  const body = {
+  const body = withEveryField({
+    ...(code !== found.code && { code }),
     ...(name !== undefined && name !== found.name && { name }),
     ...(!isSame && { entitlements }),
     ...(trialDays !== undefined && trialDays !== found.trial_days && { trial_days: trialDays }),
     ...(entries.length > 0 && { metadata: Object.fromEntries(entries) }),
-  }
+  })
   const changes: Change[] = []
   if (Object.keys(body).length > 0) {
     const make: Change['make'] = (backend, appId) =>

@@ -1,6 +1,6 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
 import type { Document, Node, Scalar, YAMLMap } from 'yaml'
-import type { Definition, Plan } from './catalogue.ts'
+import type { Definition, Plan, PlanField } from './catalogue.ts'
 
 export interface WantedEntitlement {
   readonly key: string
@@ -68,6 +68,15 @@ function oneOf<Member extends string>(members: Record<Member, true>): Rule {
   return { pattern: new RegExp(`^(?:${names.join('|')})$`), message: `must be ${names.join(' or ')}` }
 }
 
+const planNames: Record<PlanField | 'status' | 'values', true> = {
+  code: true,
+  name: true,
+  status: true,
+  values: true,
+  trial_days: true,
+  metadata: true,
+}
+
 type Rule = { readonly pattern: RegExp; readonly message: string }
 
 /** Reads the file: its entitlements and plans, and all flaws of its form. */
@@ -103,7 +112,7 @@ export function readWanted(text: string): { wanted: Wanted; flaws: FileProblem[]
   }
   for (const [at, item] of reader.items(root.get('plans'), 'plans').entries()) {
     const place = `plans[${at}]`
-    const fields = reader.fields(item, place, ['code', 'name', 'status', 'values', 'trial_days', 'metadata'])
+    const fields = reader.fields(item, place, Object.keys(planNames))
     const read = (field: string, rule: Rule) => reader.text(fields.get(field), `${place}.${field}`, rule)
     const entries = (field: string) =>
       fields.has(field) ? reader.fields(fields.get(field), `${place}.${field}`) : new Map<string, Node>()

@@ -92,7 +92,7 @@ async function compile(source: string, outDir: string): Promise<void> {
 }
 
 /**
- * Writes a `.cjs` next to each exported module. It contains everything that it imports, because `jose` is only an ES module.
+ * Writes a `.cjs` next to each exported module. It contains everything that it imports, so that `require` loads no ES module.
  * Its types are copies of the ES modules' types, with names that TypeScript recognizes as CommonJS.
  */
 async function addCommonJs(source: string, dist: string): Promise<void> {

@@ -80,6 +80,49 @@ print(metadata.version('licensing'), licence.activate().reason)`
   expect(stdout).toBe(`${wheel.split('-')[1]} no_licence_key\n`)
 })
 
+const has = (program: string, ...parameters: string[]) => spawnSync(program, parameters).status === 0
+
+test.skipIf(!has('go', 'version'))('a Go module compiles with the module in the zip', async () => {
+  const target = join(folder.path, 'go')
+  await run('python3', ['-m', 'zipfile', '-e', join(dist, 'licensing-go.zip'), target])
+  const [module = ''] = await readdir(join(target, 'licensing.example'))
+  const [, version = ''] = module.split('@')
+  const requirement = `licensing.example/licensing ${version}`
+  const replacement = `licensing.example/licensing => ./licensing.example/${module}`
+  await writeFile(
+    join(target, 'go.mod'),
+    `module product\n\ngo 1.22\n\nrequire ${requirement}\n\nreplace ${replacement}\n`,
+  )
+  const program = `package main
+
+import "licensing.example/licensing"
+
+func main() {
+	client, err := licensing.New(licensing.Options{RootKey: "unpinned"})
+	println(client.HasFeature("export_pdf"), err == nil)
+}
+`
+  await writeFile(join(target, 'main.go'), program)
+  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=mod', GOPROXY: 'off' }
+  expect((await run('go', ['run', '.'], { cwd: target, env })).stderr).toBe('false true\n')
+})
+
+test.skipIf(!has('javac', '--version'))('a Java program runs with the jar', async () => {
+  const program = `import licensing.LicenceClient;
+public final class Product {
+  public static void main(String[] arguments) {
+    try (LicenceClient licence = LicenceClient.builder().rootKey("unpinned").build()) {
+      System.out.println(licence.hasFeature("export_pdf") + " " + licence.activate().reason());
+    }
+  }
+}
+`
+  const file = join(folder.path, 'Product.java')
+  await writeFile(file, program)
+  const { stdout } = await run('java', ['-cp', join(dist, 'licensing.jar'), file])
+  expect(stdout).toBe('false no_licence_key\n')
+})
+
 test('the archives of sources are whole, and contain the licence and no tests', async () => {
   const lists = await Promise.all(
     ['licensing-go.zip', 'licensing-csharp.zip'].map(async (file) => {

@@ -188,6 +188,11 @@ const cases: Record<string, { minutes: number; step?: number; fires: Series; sil
     fires: { 'grpc_refused_callers_total{job="licensing"}': '0x25 1x5' },
     silent: { 'grpc_refused_callers_total{job="licensing"}': '0x30' },
   },
+  ClockWrong: {
+    minutes: 5,
+    fires: { 'clock_offset_seconds{job="notifier",instance="a"}': '-3600x5' },
+    silent: { 'clock_offset_seconds{job="notifier",instance="a"}': '-3600 4 0.01 -4 0 0' },
+  },
   ErrorBudgetBurnsFast: {
     minutes: 45,
     fires: {

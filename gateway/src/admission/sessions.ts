@@ -100,7 +100,7 @@ export function isOverTls(request: FastifyRequest, publicUrl: string | undefined
   return known?.protocol === 'https:' && known.host === hostOf(request, known.protocol)
 }
 
-/** Refuses requests of pages of other origins (decisions, section 12). Callers other than browsers send no origin. */
+/** Refuses requests of pages of other origins. Callers other than browsers send no origin. */
 function refuseForeignOrigin(request: FastifyRequest, publicUrl: string | undefined): void {
   if (isOfOwnPage(request, publicUrl)) return
   throw new ServiceError(

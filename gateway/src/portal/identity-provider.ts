@@ -26,7 +26,7 @@ export interface Person {
   name?: string | undefined
 }
 
-/** Of all requests that one step of a sign-in makes. */
+/** For all requests that one step of a sign-in makes, together. */
 const timeoutMs = 10_000
 // Documents of large providers have about 10 KiB.
 const maxAnswerBytes = 256 * 1024

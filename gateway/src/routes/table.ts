@@ -19,7 +19,6 @@ import { paymentRoutes } from './payments/payment-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
 import { priceRoutes } from './prices/price-routes.ts'
 import { processorRoutes } from './processor/processor-routes.ts'
-import { refundRoutes } from './refunds/refund-routes.ts'
 import { revocationRoutes } from './revocations/revocation-routes.ts'
 import { metricRoutes } from './metrics/metric-routes.ts'
 import { searchRoutes } from './search/search-routes.ts'
@@ -43,7 +42,6 @@ export const routes: readonly Route[] = [
   ...saleEventRoutes,
   ...saleFactRoutes,
   ...paymentRoutes,
-  ...refundRoutes,
   ...feeRoutes,
   ...spendCapRoutes,
   ...metricRoutes,

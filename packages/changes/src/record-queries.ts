@@ -1,5 +1,5 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { sendAlong } from '@licensing/database/transaction'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { quotaValue } from '@licensing/quotas/quota-queries'
@@ -20,7 +20,7 @@ export interface NewRecord {
   isFinished: boolean
 }
 
-// How long a repetition gets the recorded answer (decisions, section 1).
+// How long a repetition gets the recorded answer (docs/guides/concepts.md, "Guarantees").
 const retention = '24 hours'
 
 /** Limits the wait for each lock, until the transaction ends. */
@@ -29,6 +29,11 @@ export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<voi
 }
 
 const nameOf = ({ accountId, path, key }: ServedKey) => `${accountId} ${path} ${key}`
+
+const keyColumns = { account_id: 'text', path: 'text', key: 'text' } as const
+const recordColumns = { ...keyColumns, body_hash: 'bytea', answer: 'bytea', is_finished: 'boolean' } as const
+
+const keyRow = ({ accountId, path, key }: ServedKey) => ({ account_id: accountId, path, key })
 
 /** Lets one transaction at a time use a key. If another one does, waits for its end. */
 export function lockKey(tx: Sql, key: ServedKey): Statement {
@@ -48,9 +53,7 @@ export function findKeys(sql: Sql, keys: ServedKey[]): Statement<FoundKey> {
   return sql<FoundKey[]>`
     select held.body_hash, held.answer, held.is_finished, coalesce(usage.bytes, 0)::bigint as used,
       ${quotaValue(sql, { column: 'wanted.account_id' }, 'idempotency_bytes')} as quota
-    from unnest(
-      ${accountIds}::text[], ${keys.map(({ path }) => path)}::text[], ${keys.map(({ key }) => key)}::text[]
-    ) with ordinality as wanted (account_id, path, key, place)
+    from ${rowsOf(sql, keyColumns, keys.map(keyRow))} wanted
     left join idempotency_keys held on held.account_id = wanted.account_id and held.path = wanted.path
       and held.key = wanted.key and held.created_at > now() - ${retention}::interval
     left join (
@@ -59,27 +62,22 @@ export function findKeys(sql: Sql, keys: ServedKey[]): Statement<FoundKey> {
         and hour > now() - ${retention}::interval - interval '1 hour'
       group by account_id
     ) usage on usage.account_id = wanted.account_id
-    order by wanted.place`
+    order by wanted.ordinality`
 }
 
 // Size of a record's other columns and its index entries.
 const bytesBesideAnswer = 512
 
-const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
-
 /** Records answers. A finished answer is not changed until its 24 hours are over. */
 export function recordAnswers(sql: Sql, records: NewRecord[]): Statement {
   const isOver = sql`held.created_at <= now() - ${retention}::interval`
+  const rows = records.map(({ key, answer, isFinished: is_finished }) => {
+    return { ...keyRow(key), body_hash: key.bodyHash, answer, is_finished }
+  })
   return sql`
     with recorded as (
       insert into idempotency_keys as held (account_id, path, key, body_hash, answer, is_finished)
-      select account_id, path, key, decode(body_hash, 'base64'), decode(answer, 'base64'), is_finished
-      from unnest(
-        ${records.map(({ key }) => key.accountId)}::text[], ${records.map(({ key }) => key.path)}::text[],
-        ${records.map(({ key }) => key.key)}::text[], ${records.map(({ key }) => base64(key.bodyHash))}::text[],
-        ${records.map(({ answer }) => base64(answer))}::text[],
-        ${plainArray(records.map(({ isFinished }) => String(isFinished)))}::boolean[]
-      ) as record (account_id, path, key, body_hash, answer, is_finished)
+      select account_id, path, key, body_hash, answer, is_finished from ${rowsOf(sql, recordColumns, rows)} record
       on conflict (account_id, path, key) do update set
         body_hash = excluded.body_hash, answer = excluded.answer, is_finished = excluded.is_finished,
         created_at = case when ${isOver} then now() else held.created_at end

@@ -104,9 +104,8 @@ async function applyAlone(sql: Database, migration: Migration): Promise<boolean 
     const [lock] = await own<{ locked: boolean }[]>`select pg_try_advisory_lock(${locks.migration}) as locked`
     if (!lock!.locked) return undefined
     if (await isApplied(own, migration)) return false
-    for (const statement of migration.text.split(/;\s*$/m)) {
-      if (statement.trim() !== '') await own.unsafe(statement)
-    }
+    const statements = migration.text.split(/;\s*$/m).map((statement) => statement.trim())
+    for (const statement of statements) if (statement !== '') await own.unsafe(statement)
     await recordApplied(own, migration)
     return true
   } finally {

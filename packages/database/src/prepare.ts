@@ -3,6 +3,8 @@ import type { Logger } from '@licensing/process/log'
 import { retry } from '@licensing/process/retry'
 import { isSilent, oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
+import { startDatabaseLoop } from './database-loop.ts'
+import { followClock } from './follow-clock.ts'
 import { isDatabaseUnavailable, isSetupProblem } from './problems.ts'
 
 interface PrepareOptions {
@@ -18,12 +20,13 @@ interface PrepareOptions {
 
 const retryMs = 250
 const probeTimeoutMs = 2_000
+const followClockMs = 10_000
 
 /**
  * Waits for the database and runs `work`, which creates what the database must contain before the process serves, such as
  * its tables. If the database becomes unavailable meanwhile, `work` runs again from its start. An outage is logged once,
  * however long it lasts. The probe `database` fails until `work` is done. The process counts as alive unless all connections
- * of a pool are silent.
+ * of a pool are silent. From then on the process follows the database's clock.
  *
  * @throws every error that is not an outage, such as a wrong password
  * @example await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, folders, step))
@@ -44,7 +47,7 @@ export async function prepareDatabase(
   step('database')
   let isWaiting = false
   const prepare = async () => {
-    await sql`select 1`
+    await followClock(sql, log)
     await work()
   }
   const isRetried = (error: unknown) => {
@@ -58,4 +61,7 @@ export async function prepareDatabase(
   await retry(prepare, { firstMs: retryMs, maxMs: retryMs, isRetried, signal: stopping })
   if (isWaiting) log.info('the database is available, start goes on')
   problem = null
+  if (stopping.aborted) return
+  const clock = startDatabaseLoop('clock', log, followClockMs, () => followClock(probing, log))
+  stopping.addEventListener('abort', () => void clock.stop())
 }

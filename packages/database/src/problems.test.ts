@@ -64,6 +64,7 @@ test('an outage is a server that cannot be reached, cannot write, or has no spac
     '58030',
     'ECONNREFUSED',
     'ANSWER_TIMEOUT',
+    'CERT_HAS_EXPIRED',
   ]
   for (const code of outages) expect(isDatabaseOutage(failed(code))).toBe(true)
   for (const code of ['57014', '55P03', '40001', '42P01', '28P01', '23505', 'ENOENT'])
@@ -76,14 +77,10 @@ test('only a transaction that lost a race is repeated at once', () => {
 })
 
 test('a start does not wait for a login, a database or a table that an operator has to repair', () => {
-  const codes = ['28P01', '3D000', '42501', '42P01', 'XX001', '53100', '57P03', 'ECONNREFUSED']
-  expect(codes.filter((code) => isSetupProblem(failed(code)))).toEqual([
-    '28P01',
-    '3D000',
-    '42501',
-    '42P01',
-    'XX001',
-  ])
+  const repaired = ['28P01', '3D000', '42501', '42P01', 'XX001', 'SELF_SIGNED_CERT_IN_CHAIN']
+  for (const code of repaired) expect(isSetupProblem(failed(code))).toBe(true)
+  for (const code of ['53100', '57P03', 'ECONNREFUSED', 'CERT_HAS_EXPIRED'])
+    expect(isSetupProblem(failed(code))).toBe(false)
 })
 
 test('an error without a code of the database or the network is none of the database', () => {

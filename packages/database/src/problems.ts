@@ -48,7 +48,7 @@ export const problemOfState: Readonly<Record<string, Problem>> = {
   XX: 'setup', // internal error, damaged data
 }
 
-/** Errors of the driver and of the network. */
+/** Errors of the driver, of the network, and of a certificate that has ended or is not valid yet. */
 const connectionProblems = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
@@ -71,13 +71,19 @@ const connectionProblems = new Set([
   'EMFILE',
   'ENFILE',
   'ENOBUFS',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
 ])
+
+/** The certificate of the server is not trusted, or is for another host. */
+const certificateProblem = /^(UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|CERT_|ERR_TLS_|ERR_SSL_)/
 
 /** Undefined for an error that is not the database's. */
 export function problemOf(error: unknown): Problem | undefined {
   const code = codeOf(error)
   if (code === undefined) return undefined
   if (connectionProblems.has(code)) return 'outage'
+  if (certificateProblem.test(code)) return 'setup'
   if (!/^[0-9A-Z]{5}$/.test(code)) return undefined
   // "cached plan must not change result type": a migration changed a table of a prepared statement.
   if (code === '0A000' && (error as { routine?: unknown }).routine === 'RevalidateCachedQuery') return 'setup'

@@ -1,5 +1,5 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { leaseMs, partitionCount } from './partitions.ts'
 
 /** The place of a batch in a partition of a log: batches are in the order of their epochs, then of their numbers. */
@@ -69,15 +69,13 @@ export async function leasePartitions(
   }
   const take = async (leases: Lease[], ifLocked: Statement) => {
     if (leases.length === 0) return []
+    const seen = leases.map(({ partition, last_holder }) => ({ partition, last_holder }))
     return sql<{ partition: number }[]>`
       update consumer_positions set holder = ${member}, held_until = clock_timestamp() + ${ms(sql, leaseMs)}
       where source = ${source} and partition in (
         select known.partition from consumer_positions known
-        join unnest(
-          ${plainArray(leases.map((lease) => lease.partition))}::smallint[],
-          ${plainArray(leases.map((lease) => lease.last_holder))}::text[]
-        ) as seen (partition, holder)
-          on seen.partition = known.partition and seen.holder is not distinct from known.holder
+        join ${rowsOf(sql, { partition: 'smallint', last_holder: 'text' }, seen)} seen
+          on seen.partition = known.partition and seen.last_holder is not distinct from known.holder
         where known.source = ${source} order by known.partition for update of known ${ifLocked}
       ) returning partition`
   }

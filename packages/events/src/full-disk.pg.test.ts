@@ -2,9 +2,8 @@ import { connect } from '@licensing/database/connect'
 import { failWrites } from '@licensing/test-support/failing-writes'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
-import { execFileSync } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mountSmallDisk } from '@licensing/test-support/small-disk'
+import { chownSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ConsumerOptions } from './consumer-options.ts'
@@ -70,34 +69,17 @@ test('events wait for a server without space, memory or the right tables: none b
   expect(await deadLetters(sql)).toEqual([])
 })
 
-/** A disk of 1 MB for a user, or undefined if this process may not mount one. */
-function mountSmallDisk(uid: number) {
-  const path = mkdtempSync(join(tmpdir(), 'small-disk-'))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=711', 'tmpfs', path], { stdio: 'ignore' })
-  } catch {
-    rmSync(path, { recursive: true })
-    return undefined
-  }
-  const folder = join(path, 'tables')
-  mkdirSync(folder)
-  chownSync(folder, uid, uid)
-  return {
-    folder,
-    [Symbol.dispose]: () => {
-      execFileSync('umount', ['--lazy', path])
-      rmSync(path, { recursive: true })
-    },
-  }
-}
-
 test('on a full disk events wait, and are consumed in order when there is space', async ({ skip }) => {
   await using server = await startOwnPostgres()
   const admin = connect(server.url(), { name: 'admin', max: 1 })
   const [row] = await admin<{ folder: string }[]>`select current_setting('data_directory') as folder`
-  using disk = mountSmallDisk(statSync(row!.folder).uid)
+  using disk = mountSmallDisk(1)
   if (!disk) return skip('a file system can be mounted only by root')
-  await admin.unsafe(`create tablespace small location '${disk.folder}'`)
+  const folder = join(disk.folder, 'tables')
+  mkdirSync(folder)
+  const { uid } = statSync(row!.folder)
+  chownSync(folder, uid, uid)
+  await admin.unsafe(`create tablespace small location '${folder}'`)
   await using given = await givenConsumer(server.url())
   const { sql } = given
   await sql`create table fillings (filling text not null) tablespace small`

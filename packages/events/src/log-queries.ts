@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql, Statement } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { transaction } from '@licensing/database/transaction'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { currentEpoch } from './epoch-queries.ts'
@@ -32,11 +32,7 @@ export async function findLogFor(sql: Sql, consumer: string, positions: LogPosit
     with recorded as (
       insert into event_log_readers as known (consumer, partition, epoch, number)
       select ${consumer}, partition, epoch, number
-      from unnest(
-        ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
-        ${plainArray(positions.map(({ epoch }) => epoch))}::bigint[],
-        ${plainArray(positions.map(({ number }) => number))}::bigint[]
-      ) as read (partition, epoch, number) order by partition
+      from ${rowsOf(sql, { partition: 'smallint', epoch: 'bigint', number: 'bigint' }, positions)} read order by partition
       on conflict (consumer, partition) do update
         set epoch = excluded.epoch, number = excluded.number, reported_at = now()
       where (known.epoch, known.number) <> (excluded.epoch, excluded.number)

@@ -1,10 +1,10 @@
-import { base64Array, plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { partitionCount } from './partitions.ts'
 
 /** An event about to be written. */
 export interface NewOutboxRow {
-  accountId: string
+  account_id: string
   partition: number
   /** An encoded `EventBatch` that contains only this event. */
   payload: Uint8Array
@@ -23,13 +23,9 @@ export interface LoggedBatch {
 export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
   return tx`
     insert into outbox (account_id, partition, payload)
-    select account_id, partition, decode(payload, 'base64')
-    from unnest(
-      ${plainArray(events.map((event) => event.accountId))}::text[],
-      ${plainArray(events.map((event) => event.partition))}::smallint[],
-      ${base64Array(events.map((event) => event.payload))}::text[]
-    ) with ordinality as event (account_id, partition, payload, place)
-    order by place`
+    select account_id, partition, payload
+    from ${rowsOf(tx, { account_id: 'text', partition: 'smallint', payload: 'bytea' }, events)} event
+    order by ordinality`
 }
 
 // A simple query, as in `transaction`.
@@ -96,7 +92,7 @@ export function moveToLog(
       from waiting w cross join lateral (
         select ctid as place from outbox where account_id between w.account and w.account
         order by account_id, position limit ${each}
-      ) o where w.account <> all(${plainArray(held)}::text[]) limit ${limit}
+      ) o where w.account <> all(${held}::text[]) limit ${limit}
     ), taken as (
       delete from outbox where ctid = any(array(select place from share))
       returning account_id, partition, position, payload
@@ -110,8 +106,8 @@ export function moveToLog(
       from sized group by partition, div(bytes_before, ${batchBytes})
     ), state as (
       update event_log_state set alive_at = clock_timestamp(), numbers = array(
-        select newest + count(batch.following) from unnest(numbers) with ordinality as known (newest, at)
-        left join batch on batch.partition = at - 1 group by at, newest order by at
+        select newest + count(batch.following) from unnest(numbers) with ordinality as known (newest, ordinality)
+        left join batch on batch.partition = ordinality - 1 group by ordinality, newest order by ordinality
       ) where exists (select from batch) returning numbers
     ), numbered as (
       select partition, numbers[partition + 1] - following as number, ordinal as epoch,

@@ -4,6 +4,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { sendAlong } from '@licensing/database/transaction'
+import { currentTime } from '@licensing/process/clock'
 import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventBatchSchema } from '@licensing/proto/event-log'
@@ -52,7 +53,7 @@ const appending = new WeakSet<object>()
  */
 export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> {
   if (events.length === 0) return []
-  const now = new Date()
+  const now = currentTime()
   const current = currentOrigin()
   const ids = events.map(() => newId('evt'))
   const rows = events.map(({ occurredAt, origin = current, ...given }, at) => {
@@ -68,7 +69,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
         `an event of ${bytes.length} bytes (${given.payload.case}) is too large: at most ${maxEventBytes}`,
       )
     }
-    return { accountId: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
+    return { account_id: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)

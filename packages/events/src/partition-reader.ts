@@ -6,6 +6,7 @@ import type { EventBatch } from '@licensing/proto/event-log'
 import { streamOf } from '@licensing/proto/event-streams'
 import { NatsError } from 'nats'
 import { Counter } from 'prom-client'
+import { currentMs } from '@licensing/process/clock'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { isAfter } from './consumer-queries.ts'
 import type { BatchPlace, Place, Position } from './consumer-queries.ts'
@@ -117,7 +118,7 @@ export class PartitionReader {
     const { partition } = this.#place
     const movedAt = await this.#writer.reload()
     this.#outage.over()
-    const since = new Date(Math.min(movedAt.getTime(), Date.now()) - overlapMs)
+    const since = new Date(Math.min(movedAt.getTime(), currentMs()) - overlapMs)
     const feed = await openFeed(nats, { source, partition, service, since }).catch(async (error: unknown) => {
       if (isNotFound(error)) this.#isDrained = true
       await this.#readLog('tail', signal)

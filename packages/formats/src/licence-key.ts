@@ -1,6 +1,3 @@
-// The SDK has a copy of this file in src/product, because it depends on no package of this repository:
-// `pnpm --filter @licensing/sdk generate` writes it.
-
 // NUL is not among them: it cannot be stored, and each reader of a text refuses it.
 const unseen = String.raw`\u0001-\u001F\u007F-\u009F\u2800\p{White_Space}\p{Default_Ignorable_Code_Point}`
 

@@ -1,6 +1,3 @@
-// The SDK has a copy of this file in src, because it depends on no package of this repository:
-// `pnpm --filter @licensing/sdk generate` writes it.
-
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
 // RFC 9110, section 5.6.7: the usual form, that of RFC 850, and that of C's asctime.

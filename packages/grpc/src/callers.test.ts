@@ -189,6 +189,26 @@ test('a token is valid for about a minute, also if the clock of its sender is sl
   expect(await sentAfter(-40)).toBe('UNAUTHENTICATED')
 })
 
+test('the health check tells a caller that its calls are refused, and answers a caller without a name', async () => {
+  const check = async (sign?: SignCall) => {
+    const channel = connectTo(CatalogService, addressOf('catalog'), sign ? { sign } : {})
+    try {
+      return await channel.serving(5_000).then(
+        () => 'serving',
+        (error: Error) => error.message,
+      )
+    } finally {
+      channel.close()
+    }
+  }
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 3_600_000)
+  const token = tokenOf(signAs('gateway', 'catalog'))
+  clock.mockRestore()
+  expect(await check()).toBe('serving')
+  expect(await check(signAs('gateway', 'catalog'))).toBe('serving')
+  expect(await check(sending(token))).toContain('the caller is not known')
+})
+
 test('a caller renews its token in time, also after its clock was turned back', async () => {
   const sign = signAs('notifier', 'catalog')
   const start = Date.now()

@@ -53,7 +53,7 @@ export type ServiceClient<S extends DescService> = {
 
 export interface Connection<S extends DescService> {
   calls: ServiceClient<S>
-  /** Calls the server's health check. Resolves if it is serving; rejects if not, or after `timeoutMs` milliseconds. */
+  /** Calls the server's health check. Resolves if it is serving; rejects if not, if it refuses this caller, or after `timeoutMs` milliseconds. */
   serving(timeoutMs: number): Promise<void>
   close(): void
 }
@@ -102,12 +102,14 @@ export function connectTo<S extends DescService>(
   }
   return {
     calls: calls as ServiceClient<S>,
-    serving: (timeoutMs) => checkHealth(client, timeoutMs),
+    serving: (timeoutMs) => checkHealth(client, options.sign, timeoutMs),
     close: () => client.close(),
   }
 }
 
-function checkHealth(client: Client, timeoutMs: number): Promise<void> {
+function checkHealth(client: Client, sign: SignCall | undefined, timeoutMs: number): Promise<void> {
+  const metadata = new Metadata()
+  sign?.(metadata)
   const { path, requestSerialize, responseDeserialize } = healthCheck
   return new Promise((resolve, reject) => {
     client.makeUnaryRequest(
@@ -115,6 +117,7 @@ function checkHealth(client: Client, timeoutMs: number): Promise<void> {
       requestSerialize,
       responseDeserialize,
       wholeProcess,
+      metadata,
       { deadline: Date.now() + timeoutMs },
       (error: GrpcError | null, status?: Int32Value) => {
         if (status?.value === servingStatus.SERVING) resolve()

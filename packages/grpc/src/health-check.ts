@@ -5,13 +5,15 @@ import type { MethodDefinition } from '@grpc/grpc-js'
 
 export const servingStatus = { SERVING: 1, NOT_SERVING: 2 } as const
 
+export const healthService = 'grpc.health.v1.Health'
+
 /**
  * The RPC Check of gRPC's standard health service: the request has the name of a service, the answer its status. Each
  * message has one field, so on the wire it equals one of these well-known types. The usual library loads a parser of .proto
  * files instead, which took a twelfth of a service's start time.
  */
 export const healthCheck: MethodDefinition<StringValue, Int32Value> = {
-  path: '/grpc.health.v1.Health/Check',
+  path: `/${healthService}/Check`,
   requestStream: false,
   responseStream: false,
   requestSerialize: (message) => Buffer.from(toBinary(StringValueSchema, message)),

@@ -19,7 +19,7 @@ import { Histogram } from 'prom-client'
 import type { CheckCaller } from './callers.ts'
 import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
-import { healthCheck, statusOf } from './health-check.ts'
+import { healthCheck, healthService, statusOf } from './health-check.ts'
 import { markReplayed, servedKey } from './idempotency-key.ts'
 import { missingScope, scopeIds } from './scope.ts'
 
@@ -236,7 +236,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
   })
   const implementations = options.services.map((service) => service(options))
   for (const { definition, handlers } of implementations) server.addService(definition, handlers)
-  addHealth(server, ['', ...implementations.map(({ name }) => name)], options.health)
+  addHealth(server, ['', ...implementations.map(({ name }) => name)], options)
 
   const port = await new Promise<number>((resolve, reject) => {
     const { host, port } = options.address
@@ -264,11 +264,16 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
 }
 
 /** Adds the standard health service. It checks the process's health at each request. */
-function addHealth(server: Server, names: string[], health: Health): void {
+function addHealth(server: Server, names: string[], { health, checkCaller }: ServeOptions): void {
   const check = (
-    { request }: ServerUnaryCall<StringValue, Int32Value>,
+    { request, metadata }: ServerUnaryCall<StringValue, Int32Value>,
     callback: sendUnaryData<Int32Value>,
   ) => {
+    const refusal = checkCaller?.(metadata, healthService, 'Check')
+    if (refusal) {
+      callback(refusal)
+      return
+    }
     if (!names.includes(request.value)) {
       callback({ code: Status.NOT_FOUND, details: 'there is no such service' })
       return

@@ -1,4 +1,3 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { AccountTable } from './account-tables.ts'
 import type { Move } from './move-queries.ts'
@@ -195,7 +194,9 @@ export async function deleteRows(
     const isOwned = parent
       ? `in (select ${parent.key} from ${parent.table} where ${parent.column} = any($1::text[]))`
       : '= any($1::text[])'
-    await tx.unsafe(`delete from ${entry.table} where ${entry.column} ${isOwned}`, [plainArray(owners)])
+    await tx.unsafe(`delete from ${entry.table} where ${entry.column} ${isOwned}`, [
+      `{${owners.map((owner) => JSON.stringify(owner)).join()}}`,
+    ])
   }
 }
 

@@ -22,12 +22,13 @@ export const planQuery = (appId: string, planId: string) =>
     enabled: appId !== '',
   })
 
-interface PlanChange {
-  name?: string
-  code?: string
-  trial_days?: number | null
-  metadata?: Record<string, string | null>
-}
+/** The fields that a vendor gives a plan, besides its values of entitlements. */
+export type PlanFields = Omit<
+  Plan,
+  'id' | 'status' | 'active_licences' | 'entitlements' | 'created_at' | 'updated_at'
+>
+
+type PlanChange = Partial<Omit<PlanFields, 'metadata'> & { metadata: Record<string, string | null> }>
 
 export function updatePlan(appId: string, planId: string, body: PlanChange): Promise<Plan> {
   return api.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: planId }, body })

@@ -39,6 +39,31 @@ namespace Licensing
         public bool Background { get; set; } = true;
         /// <summary>The local clock; null: that of the system.</summary>
         public Func<DateTimeOffset> Clock { get; set; }
+        /// <summary>
+        /// Sends a request, without following redirects: with an HTTP library of the product, or in tests. It throws if there is no answer.
+        /// </summary>
+        public Func<LicenceRequest, LicenceResponse> Send { get; set; }
+    }
+
+    /// <summary>An HTTP request of the client.</summary>
+    public sealed class LicenceRequest
+    {
+        public string Method { get; internal set; }
+        /// <summary>The whole address.</summary>
+        public string Url { get; internal set; }
+        public IList<KeyValuePair<string, string>> Headers { get; internal set; }
+        /// <summary>JSON, or null.</summary>
+        public string Body { get; internal set; }
+        /// <summary>How long the client waits for the whole answer.</summary>
+        public TimeSpan Timeout { get; internal set; }
+    }
+
+    /// <summary>An HTTP answer.</summary>
+    public sealed class LicenceResponse
+    {
+        public int Status { get; set; }
+        public IDictionary<string, string> Headers { get; set; } = new Dictionary<string, string>();
+        public byte[] Body { get; set; } = new byte[0];
     }
 
     /// <summary>Whether and how the product is licensed.</summary>
@@ -230,6 +255,7 @@ namespace Licensing
         }
 
         [UnmanagedFunctionPointer(C)] internal delegate long ClockFunction(IntPtr user);
+        [UnmanagedFunctionPointer(C)] internal delegate byte SendFunction(IntPtr user, IntPtr request, IntPtr response);
         [UnmanagedFunctionPointer(C)] internal delegate void ListenFunction(IntPtr user, IntPtr state);
         [UnmanagedFunctionPointer(C)] internal delegate void UserFunction(IntPtr user);
 
@@ -240,6 +266,13 @@ namespace Licensing
             public uint TimeoutMs;
             public byte NoBackground;
             public IntPtr Clock, Send, User, FreeUser;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Request
+        {
+            public IntPtr Method, Url, Headers, Body;
+            public uint TimeoutMs;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -276,6 +309,8 @@ namespace Licensing
         [DllImport(Library, CallingConvention = C)] internal static extern ulong licensing_on_change(
             ClientHandle client, ListenFunction listener, IntPtr user, UserFunction freeUser);
         [DllImport(Library, CallingConvention = C)] internal static extern void licensing_remove_listener(ClientHandle client, ulong id);
+        [DllImport(Library, CallingConvention = C)] static extern void licensing_response_set(
+            IntPtr response, ushort status, IntPtr headers, byte[] body, UIntPtr length);
         [DllImport(Library, CallingConvention = C)] internal static extern IntPtr licensing_machine_fingerprint(
             byte[] appId, byte[] file, out IntPtr error);
         [DllImport(Library, CallingConvention = C)] internal static extern IntPtr licensing_verify_webhook(
@@ -291,6 +326,28 @@ namespace Licensing
         {
             try { return ((LicenceClientOptions)Kept(user)).Clock().ToUnixTimeMilliseconds(); }
             catch { return long.MaxValue; } // no time: the library uses the clock of the system
+        };
+        static readonly SendFunction Send = (user, pointer, response) =>
+        {
+            try
+            {
+                var from = Marshal.PtrToStructure<Request>(pointer);
+                var headers = TextsAt(from.Headers).ToArray();
+                var answer = ((LicenceClientOptions)Kept(user)).Send(new LicenceRequest
+                {
+                    Method = Text(from.Method),
+                    Url = Text(from.Url),
+                    Headers = Enumerable.Range(0, headers.Length / 2)
+                        .Select(at => new KeyValuePair<string, string>(headers[2 * at], headers[2 * at + 1])).ToList(),
+                    Body = Text(from.Body),
+                    Timeout = TimeSpan.FromMilliseconds(from.TimeoutMs),
+                });
+                using (var texts = new Texts())
+                    licensing_response_set(
+                        response, (ushort)answer.Status, texts.Array(InTurn(answer.Headers)), answer.Body, (UIntPtr)answer.Body.Length);
+                return 1;
+            }
+            catch { return 0; } // there is no answer
         };
         // Objects that the library knows by a number.
         static readonly ConcurrentDictionary<long, object> kept = new ConcurrentDictionary<long, object>();
@@ -321,6 +378,7 @@ namespace Licensing
                     TimeoutMs = (uint)from.Timeout.TotalMilliseconds,
                     NoBackground = (byte)(from.Background ? 0 : 1),
                     Clock = from.Clock == null ? IntPtr.Zero : Marshal.GetFunctionPointerForDelegate(Clock),
+                    Send = from.Send == null ? IntPtr.Zero : Marshal.GetFunctionPointerForDelegate(Send),
                     User = Keep(from),
                     FreeUser = Marshal.GetFunctionPointerForDelegate(FreeUser),
                 };
@@ -373,6 +431,11 @@ namespace Licensing
             var bytes = new List<byte>();
             for (byte next; (next = Marshal.ReadByte(text, bytes.Count)) != 0;) bytes.Add(next);
             return Encoding.UTF8.GetString(bytes.ToArray());
+        }
+        /// <summary>The texts of an array that ends with a null pointer.</summary>
+        static IEnumerable<string> TextsAt(IntPtr array)
+        {
+            for (IntPtr text; (text = Marshal.ReadIntPtr(array)) != IntPtr.Zero; array += IntPtr.Size) yield return Text(text);
         }
         /// <summary>A text in UTF-8 that ends with NUL.</summary>
         internal static byte[] Utf8(string text) => text == null ? null : Encoding.UTF8.GetBytes(text + "\0");

@@ -19,7 +19,8 @@
  *
  * Who frees what: the library copies what it is given, so the product may free it after the call. What a function returns
  * belongs to the product, which frees it: a client with licensing_free, a state with licensing_state_free, a `char *` with
- * licensing_string_free. A `const char *` is not freed: it belongs to the state or the library that it comes from.
+ * licensing_string_free. A `const char *` is not freed: it belongs to the state or the library that it comes from. A text that is
+ * returned through a pointer (`error`, `event`) is always set, to NULL if there is none. Each function that frees accepts NULL.
  *
  * All functions can be called from several threads at once, but a client must not be used after licensing_free. No call blocks
  * for longer than about its timeout. No error leaves a function other than as its result: a null pointer, false or 0.

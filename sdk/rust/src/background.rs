@@ -59,7 +59,7 @@ pub(crate) fn due_times(held: &Held, attempts: &Attempts, is_requested: bool, ji
     }
     // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
     let interval = claims.check_interval_ms - part(claims.check_interval_ms, jitter);
-    let checked = held.list().filter(|list| !list.more).and_then(|list| list.checked_at);
+    let checked = held.list().filter(|list| !list.content.more).and_then(|list| list.checked_at);
     let check = checked.map_or(time, |checked_at| checked_at + interval);
     let list = Some(attempts.list.earliest(check, time));
     DueTimes { time, list, token, token_end: Some(claims.expires_at) }

@@ -1,8 +1,8 @@
 //! The C interface, which `include/licensing.h` describes. No panic crosses it: a call that panics returns its fallback.
 
 use crate::{
-    machine_fingerprint, verify_webhook, Client, FileStore, ListenerId, Options, Request, Response, RootKey,
-    SignatureHeaders, State, WebhookOptions,
+    machine_fingerprint, verify_webhook, Client, FileStore, InvalidRootKey, ListenerId, Options, Request,
+    Response, RootKey, SignatureHeaders, State, WebhookOptions,
 };
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -146,6 +146,18 @@ fn guarded<T>(fallback: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(fallback)
 }
 
+/// A result has no text yet.
+///
+/// # Safety
+///
+/// `result` is null, or can be written.
+unsafe fn clear(result: *mut *mut c_char) {
+    if !result.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { *result = null_mut() };
+    }
+}
+
 /// # Safety
 ///
 /// `error` is null, or can be written.
@@ -164,7 +176,12 @@ unsafe fn fail<T>(error: *mut *mut c_char, cause: &dyn std::error::Error) -> *mu
 pub unsafe extern "C" fn licensing_new(options: *const COptions, error: *mut *mut c_char) -> *mut Client {
     guarded(null_mut(), || {
         // SAFETY: the caller says so.
-        let client = unsafe { Client::new(options_of(&*options)) };
+        unsafe { clear(error) };
+        // SAFETY: the caller says so.
+        let client = unsafe { options.as_ref() }.ok_or(InvalidRootKey).and_then(|options| {
+            // SAFETY: the caller says so.
+            Client::new(unsafe { options_of(options) })
+        });
         // SAFETY: the caller says so.
         client.map_or_else(|cause| unsafe { fail(error, &cause) }, |client| Box::into_raw(Box::new(client)))
     })
@@ -443,6 +460,8 @@ pub unsafe extern "C" fn licensing_machine_fingerprint(
         // SAFETY: the caller says so.
         let (app_id, file) = unsafe { (taken(app_id).unwrap_or_default(), taken(file)) };
         // SAFETY: the caller says so.
+        unsafe { clear(error) };
+        // SAFETY: the caller says so.
         machine_fingerprint(&app_id, file.as_deref().map(Path::new))
             .map_or_else(|cause| unsafe { fail(error, &cause) }, |fingerprint| given(&fingerprint))
     })
@@ -462,6 +481,8 @@ pub unsafe extern "C" fn licensing_verify_webhook(
     event: *mut *mut c_char,
 ) -> *const c_char {
     guarded(c"malformed_body".as_ptr(), || {
+        // SAFETY: the caller says so.
+        unsafe { clear(event) };
         // SAFETY: the caller says so.
         let (body, headers, secrets) =
             unsafe { (bytes(body, body_length), all_taken(headers), all_taken(secrets)) };

@@ -3,13 +3,11 @@
 
 use crate::attempts::{Attempts, Backoff, Trouble};
 use crate::held::{Held, Token, Verified};
-use crate::licence_key::trim_unseen;
 use crate::service::{trouble_of, Answer, Call};
 use crate::session::Session;
-use crate::signature::{unverified, Unreadable};
-use crate::state::is_usable;
-use crate::trust::{self, read_file, read_keys, read_list, read_token, FileContext, FileToken};
-use crate::{random, Operation, Reason};
+use crate::signature::Unreadable;
+use crate::trust::{read_file, read_keys, read_list, read_token, time_for, FileToken, Identity};
+use crate::{Operation, Reason};
 use serde_json::{json, Value};
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,6 +88,14 @@ fn refusal_in(operation: Operation, answer: &Answer) -> Option<Reason> {
     }
 }
 
+/// The refusal in an answer, or else why it is no valid answer.
+fn trouble_in(operation: Operation, answer: &Answer) -> Trouble {
+    match (refusal_in(operation, answer), answer) {
+        (Some(reason), Answer::Refusal { detail, .. }) => Trouble::new(reason, detail.clone()),
+        _ => trouble_of(answer),
+    }
+}
+
 /// The service has freed what was to be freed, or does not know it any more.
 fn is_gone(answer: &Answer) -> bool {
     matches!(answer, Answer::Success { .. } | Answer::Refusal { status: 404, .. })
@@ -111,6 +117,19 @@ fn percent_encoded(text: &str) -> String {
         _ => format!("%{byte:02X}"),
     };
     text.bytes().map(encode).collect()
+}
+
+/// A blank, a control character (but not NUL, which the service refuses), or a character that is not shown.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{1}'..='\u{1F}' | '\u{7F}'..='\u{9F}' | '\u{2800}') || c.is_whitespace() || is_ignorable(c)
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`.
+fn is_ignorable(c: char) -> bool {
+    matches!(c, '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}'
+        | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+        | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFF8}'
+        | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 /// The outcome of a request for the list.
@@ -156,7 +175,7 @@ impl Calling<'_> {
     // Activating
 
     fn activate_if_needed(&self) {
-        if self.is_usable() || self.is_revoked() {
+        if self.session.state().usable || self.is_revoked() {
             return;
         }
         let held = self.held();
@@ -221,7 +240,7 @@ impl Calling<'_> {
 
     /// Starts a trial, or continues with the licence key of the trial that was started before.
     fn start_trial(&self, plan_code: &str) {
-        if self.is_usable() || self.is_revoked() {
+        if self.session.state().usable || self.is_revoked() {
             return;
         }
         if self.held().licence.key.is_some() {
@@ -241,13 +260,11 @@ impl Calling<'_> {
 
     /// Exchanges a legacy key for a licence key, once, and activates with that.
     fn migrate(&self, given: &str) {
-        let legacy_key = trim_unseen(given);
+        let legacy_key = given.trim_matches(is_unseen);
         let licence = self.held().licence;
         let is_exchanged = licence.legacy_key.as_deref() == Some(legacy_key) && licence.key.is_some();
-        if !is_exchanged && !self.exchange(legacy_key) {
-            return;
-        }
-        if !is_exchanged || !self.is_usable() {
+        let needs_token = if is_exchanged { !self.session.state().usable } else { self.exchange(legacy_key) };
+        if needs_token {
             self.activate();
         }
     }
@@ -259,15 +276,12 @@ impl Calling<'_> {
         let answer = self.post(self.app_path("migrate"), json!({ "legacy_key": legacy_key }), None);
         if let Some(licence_key) = text_in(&answer, "key") {
             self.apply(Verified::Exchange { legacy_key: legacy_key.to_string(), licence_key });
-            self.record_outcome(Operation::Migrate, None, None);
+            self.record_outcome(Operation::Migrate, None, false);
             return true;
         }
         // A failed exchange does not change the licence held.
         if self.held().token().is_some() {
-            let refusal = refusal_in(Operation::Migrate, &answer);
-            let trouble =
-                refusal.map_or_else(|| trouble_of(&answer), |reason| Trouble::new(reason, legacy_key));
-            self.record_outcome(Operation::Migrate, Some(&trouble), None);
+            self.record_outcome(Operation::Migrate, Some(&trouble_in(Operation::Migrate, &answer)), false);
         } else {
             self.record_token(Operation::Migrate, Err(answer));
         }
@@ -278,13 +292,7 @@ impl Calling<'_> {
     fn activate_offline(&self, text: &str) {
         self.time();
         let held = self.held();
-        let context = FileContext {
-            identity: &self.session.parts.identity,
-            keys: held.keys.as_deref(),
-            current: held.claims(),
-            time_for: &|jws| self.time_for(jws, held.licence.nonce.as_deref()),
-        };
-        match read_file(text, &context) {
+        match read_file(text, &self.session.parts.identity, &held) {
             Ok(FileToken { jws, claims, keys }) => {
                 let file_keys = Some(keys);
                 let token = Token { jws, claims, file_keys, floating: false, former_fingerprint: None };
@@ -361,8 +369,7 @@ impl Calling<'_> {
         }
         let path = format!("{}/release", activation_path(token));
         let answer = self.ask(Call { method: "POST", path, token: Some(&token.jws), ..Call::default() });
-        let is_freed = is_gone(&answer) && token.floating;
-        self.record_freed(Operation::Release, is_freed.then_some(Reason::RELEASED), &answer);
+        self.record_freed(Operation::Release, &answer, token.floating.then_some(Reason::RELEASED));
     }
 
     /// Frees the activation at the service, then deletes the token.
@@ -372,12 +379,13 @@ impl Calling<'_> {
         if self.is_token_blocked() {
             return;
         }
-        let answer = self.delete(token);
-        let absence = is_gone(&answer).then_some(Reason::DEACTIVATED);
-        self.record_freed(Operation::Deactivate, absence, &answer);
+        self.record_freed(Operation::Deactivate, &self.delete(token), Some(Reason::DEACTIVATED));
     }
 
-    fn record_freed(&self, operation: Operation, absence: Option<Reason>, answer: &Answer) {
+    fn record_freed(&self, operation: Operation, answer: &Answer, absence: Option<Reason>) {
+        if !is_gone(answer) {
+            return self.record_outcome(operation, Some(&trouble_of(answer)), false);
+        }
         if let Some(absence) = absence {
             self.apply(Verified::Freed);
             self.record(|attempts| {
@@ -385,7 +393,7 @@ impl Calling<'_> {
                 attempts.end_token_problems();
             });
         }
-        self.record_outcome(operation, (!is_gone(answer)).then(|| trouble_of(answer)).as_ref(), None);
+        self.record_outcome(operation, None, false);
     }
 
     // The revocation list
@@ -399,7 +407,7 @@ impl Calling<'_> {
         if self.is_revoked() || is_blocked {
             return;
         }
-        let mut outcome = self.read_list_from(held.list().map(|list| list.version));
+        let mut outcome = self.read_list_from(held.list().map(|list| list.content.version));
         if matches!(outcome, ListOutcome::StartOver) {
             outcome = self.read_list_from(None);
         }
@@ -411,8 +419,12 @@ impl Calling<'_> {
             ListOutcome::Failed(trouble) => Some(trouble),
         };
         self.record_problem(Operation::Check, trouble.as_ref());
-        let wait = trouble.as_ref().map(|trouble| (trouble.retry_after_ms, Some(claims.check_interval_ms)));
-        self.set_backoff(|attempts| &mut attempts.list, wait);
+        let time = self.time();
+        self.record(|attempts| {
+            attempts.list = trouble.map_or_else(Backoff::default, |trouble| {
+                attempts.list.after_failure(time, trouble.retry_after_ms, Some(claims.check_interval_ms))
+            });
+        });
     }
 
     fn read_list_from(&self, from: Option<u64>) -> ListOutcome {
@@ -433,12 +445,12 @@ impl Calling<'_> {
         let time = self.time();
         let held = self.held();
         // A 304 is not signed, so a list that has ended must be read again.
-        let confirmable = held.list().filter(|list| list.etag_since == since && time < list.expires_at);
+        let confirmable =
+            held.list().filter(|list| list.etag_since == since && time < list.content.expires_at);
         let if_none_match = confirmable.and_then(|list| list.etag.as_deref()).filter(|etag| !etag.is_empty());
         match self.ask(Call { method: "GET", path, if_none_match, ..Call::default() }) {
             Answer::Refusal { status: 422, .. } if since.is_some() => ListOutcome::StartOver,
             Answer::Success { status: 304, .. } if if_none_match.is_some() => {
-                self.time();
                 self.apply(Verified::ListUnchanged);
                 ListOutcome::Read
             }
@@ -487,8 +499,10 @@ impl Calling<'_> {
             return Err(answer);
         }
         let Some(jws) = text_in(&answer, "token") else { return Err(Answer::Failure(trouble_of(&answer))) };
-        let time = self.time_for(&jws, Some(nonce));
-        let read = || read_token(&jws, self.held().keys.as_deref(), &self.session.parts.identity, time);
+        self.time();
+        let time = time_for(&self.held(), &jws, Some(nonce));
+        let Identity { app_id, fingerprint, .. } = &self.session.parts.identity;
+        let read = || read_token(&jws, self.held().keys.as_deref(), app_id, fingerprint, time);
         let claims = self.read_signed(read, time).map_err(Answer::Failure)?;
         let ids = [text_in(&answer, "activation_id"), text_in(&answer, "licence_id")];
         if ids != [Some(claims.activation_id.clone()), Some(claims.licence_id.clone())] {
@@ -507,21 +521,8 @@ impl Calling<'_> {
     }
 
     fn accept(&self, token: Token, nonce: Option<String>, licence_key: Option<String>) {
-        self.time();
         self.apply(Verified::Token { token: Arc::new(token), nonce, licence_key });
         self.record(Attempts::end_token_problems);
-    }
-
-    /// The time at which an answer to a request with `nonce` is checked. A token with this nonce was issued after the request: if
-    /// the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
-    fn time_for(&self, jws: &str, nonce: Option<&str>) -> i64 {
-        let time = self.time();
-        let claims = unverified(jws).unwrap_or_default();
-        let is_answer = nonce.is_some() && claims.get("nonce").and_then(Value::as_str) == nonce;
-        match trust::unix_time(claims.get("iat")) {
-            Some(issued_at) if is_answer => self.held().time.local.max(issued_at),
-            _ => time,
-        }
     }
 
     /// Whether half of the life of the keys is over. They are renewed then, so that no token lasts longer than its keys.
@@ -561,56 +562,38 @@ impl Calling<'_> {
 
     /// Records a try to get a token: a success, a refusal, or a failure.
     fn record_token(&self, operation: Operation, outcome: Result<(), Answer>) {
-        let time = self.time();
-        let held = self.held();
         let Err(answer) = outcome else {
-            self.record_problem(operation, None);
+            let time = self.time();
             // If the new token is due for renewal already, another call would bring no better token, so the next one waits.
-            let is_due = held.claims().is_some_and(|claims| time >= claims.refresh_after);
-            return self.set_backoff(|attempts| &mut attempts.token, is_due.then_some((None, None)));
+            let is_due = self.held().claims().is_some_and(|claims| time >= claims.refresh_after);
+            return self.record_outcome(operation, None, is_due);
         };
-        // A token of a short lease needs several tries between half of its life and its end.
-        let max_ms = held.claims().map(|claims| (claims.expires_at - claims.issued_at) / 8);
-        let trouble = match (refusal_in(operation, &answer), &answer) {
-            (Some(reason), Answer::Refusal { detail, .. }) => {
-                self.apply(Verified::Refusal(Some(reason.clone())));
-                self.record(|attempts| attempts.failure = None);
-                Trouble::new(reason, detail.clone())
-            }
-            _ => {
-                let trouble = trouble_of(&answer);
-                self.record(|attempts| attempts.failure = Some(trouble.code.clone()));
-                trouble
-            }
-        };
-        self.record_outcome(operation, Some(&trouble), max_ms);
+        let trouble = trouble_in(operation, &answer);
+        let refusal = refusal_in(operation, &answer);
+        let failure = refusal.is_none().then(|| trouble.code.clone());
+        if refusal.is_some() {
+            self.apply(Verified::Refusal(refusal));
+        }
+        self.record(|attempts| attempts.failure = failure);
+        self.record_outcome(operation, Some(&trouble), true);
     }
 
     /// Records how a request for a token ended, and when the next try may be.
-    fn record_outcome(&self, operation: Operation, trouble: Option<&Trouble>, max_ms: Option<i64>) {
+    fn record_outcome(&self, operation: Operation, trouble: Option<&Trouble>, waits: bool) {
         self.record_problem(operation, trouble);
-        let wait = trouble.map(|trouble| (trouble.retry_after_ms, max_ms));
-        self.set_backoff(|attempts| &mut attempts.token, wait);
+        let time = self.time();
+        // A token of a short lease needs several tries between half of its life and its end.
+        let max_ms = self.held().claims().map(|claims| (claims.expires_at - claims.issued_at) / 8);
+        let retry_after_ms = trouble.and_then(|trouble| trouble.retry_after_ms);
+        self.record(|attempts| {
+            let next = attempts.token.after_failure(time, retry_after_ms, max_ms);
+            attempts.token = if waits || trouble.is_some() { next } else { Backoff::default() };
+        });
     }
 
     fn record_problem(&self, operation: Operation, trouble: Option<&Trouble>) {
         let time = self.time();
         self.record(|attempts| attempts.record(operation, trouble, time));
-    }
-
-    /// Sets a backoff: none, or as after a failure with the wait that the service asked for and the longest wait.
-    fn set_backoff(
-        &self,
-        of: impl FnOnce(&mut Attempts) -> &mut Backoff,
-        wait: Option<(Option<i64>, Option<i64>)>,
-    ) {
-        let time = self.time();
-        self.record(|attempts| {
-            let backoff = of(attempts);
-            *backoff = wait.map_or_else(Backoff::default, |(retry_after_ms, max_ms)| {
-                backoff.after_failure(time, random::fraction(), retry_after_ms, max_ms)
-            });
-        });
     }
 
     /// The service answered with a `Retry-After` that has not passed.
@@ -626,11 +609,6 @@ impl Calling<'_> {
 
     fn is_revoked(&self) -> bool {
         self.held().named_by().is_some()
-    }
-
-    fn is_usable(&self) -> bool {
-        self.time();
-        is_usable(&self.held(), &self.session.attempts())
     }
 
     fn app_path(&self, resource: &str) -> String {

@@ -54,15 +54,10 @@ pub(crate) struct Revocations {
     pub(crate) named_by: Option<Arc<str>>,
 }
 
+/// A list, and what the service said of it. After its `expires_at` it is outdated, even if an unsigned answer confirms it.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldList {
-    pub(crate) jws: Arc<str>,
-    pub(crate) version: u64,
-    /// The list goes on after `version`, so it does not show that the licence is not revoked.
-    pub(crate) more: bool,
-    pub(crate) issued_at: i64,
-    /// After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long before.
-    pub(crate) expires_at: i64,
+    pub(crate) content: RevocationList,
     pub(crate) etag: Option<String>,
     /// The `since` of the request that the ETag answers.
     pub(crate) etag_since: Option<u64>,
@@ -156,7 +151,8 @@ impl Held {
     /// Makes the parts of a value that was read or changed agree: the time is not before what the service has signed, and
     /// nothing was confirmed in the future. A former time may have been ahead.
     fn settle(&mut self) {
-        let signed = [self.claims().map(|claims| claims.issued_at), self.list().map(|list| list.issued_at)];
+        let signed =
+            [self.claims().map(|claims| claims.issued_at), self.list().map(|list| list.content.issued_at)];
         self.time = signed.into_iter().flatten().fold(self.time, SeenTime::not_before);
         let time = self.time.time;
         if let Some(keys) = self.keys.as_ref().filter(|keys| keys.jws.is_none() && keys.issued_at > time) {
@@ -217,35 +213,32 @@ impl Held {
         }
         let now = if token.file_keys.is_some() { self.time.local } else { issued_at };
         let held = self.claims().map_or(0, |claims| claims.issued_at);
-        let list = self.list().map_or(0, |list| list.issued_at);
+        let list = self.list().map_or(0, |list| list.content.issued_at);
         self.time.correct(now.max(issued_at).max(held).max(list))
     }
 
     fn apply_list(&mut self, list: RevocationList, etag: Option<String>, since: Option<u64>) {
         let Some(id) = self.claims().map(|claims| claims.licence_id.clone()) else { return };
         let is_accepted = self.acceptance_of(&list).is_ok();
-        let RevocationList { version, more, issued_at, expires_at, .. } = list;
-        let checked_at = match more {
+        let time = self.time.not_before(list.issued_at);
+        let checked_at = match list.more {
             true => self.list().and_then(|held| held.checked_at),
-            false => Some(self.time.time.max(issued_at)),
+            false => Some(time.time),
         };
-        let jws: Arc<str> = list.jws.as_str().into();
         let held = self.revocations.entry(id.clone()).or_default();
         if list.names(&id) {
-            held.named_by = Some(jws.clone());
+            held.named_by = Some(list.jws.clone());
         }
         if is_accepted {
-            let etag_since = since;
-            let list = HeldList { jws, version, more, issued_at, expires_at, etag, etag_since, checked_at };
-            held.list = Some(Arc::new(list));
-            self.time = self.time.not_before(issued_at);
+            held.list = Some(Arc::new(HeldList { content: list, etag, etag_since: since, checked_at }));
+            self.time = time;
         }
     }
 
     /// Whether an authentic list may replace the current one. A licence that it names is revoked in any case: a revocation is
     /// permanent, so an old list proves it as well as a new one.
     pub(crate) fn acceptance_of(&self, list: &RevocationList) -> Result<(), Reason> {
-        let current = self.list().map(|held| held.version);
+        let current = self.list().map(|held| held.content.version);
         if list.expires_at + TOLERANCE_MS <= self.time.time.max(list.issued_at) {
             Err(Reason::LIST_EXPIRED)
         } else if current.is_some_and(|version| list.version < version) {
@@ -305,10 +298,10 @@ pub(crate) fn merge_keys(mine: Option<Arc<Keys>>, theirs: Option<Arc<Keys>>) -> 
 }
 
 fn merge_lists(mine: Option<Arc<HeldList>>, theirs: Option<Arc<HeldList>>) -> Option<Arc<HeldList>> {
-    if mine.as_ref().map(|list| &list.jws) == theirs.as_ref().map(|list| &list.jws) {
+    if mine.as_ref().map(|list| &list.content.jws) == theirs.as_ref().map(|list| &list.content.jws) {
         return later(mine, theirs, |list| (list.checked_at, list.etag_since, list.etag.clone()));
     }
-    later(mine, theirs, |list| (list.version, list.issued_at, list.jws.clone()))
+    later(mine, theirs, |list| (list.content.version, list.content.issued_at, list.content.jws.clone()))
 }
 
 /// The value with the higher rank. None is the lowest.

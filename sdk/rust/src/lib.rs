@@ -13,7 +13,6 @@ mod calls;
 mod client;
 mod file_store;
 mod held;
-mod licence_key;
 mod machine_fingerprint;
 mod random;
 mod reasons;

@@ -1,7 +1,6 @@
 //! The text of a store: JSON. It is not trusted, and everything in it is verified again.
 
 use crate::held::{merge_keys, Held, HeldList, Licence, Revocations, Token};
-use crate::licence_key::is_same_key;
 use crate::signature::Object;
 use crate::time::SeenTime;
 use crate::trust::{self, count, read_list, Identity, Keys, RevocationList, Trust};
@@ -130,8 +129,8 @@ pub(crate) fn read_record(text: Option<&str>, mine: &Held, identity: &Identity) 
     let now = mine.time.merge(time.admit(mine.time)).time;
     let stored_keys = match &identity.trust {
         Trust::Unpinned => record.jwks.as_ref().map(|set| Keys::unsigned(set.keys.clone(), record.jwks_at.0)),
-        Trust::Pinned(roots) => {
-            record.signed_keys.as_ref().and_then(|jws| trust::read_stored_keys(jws, roots, &identity.app_id))
+        Trust::Pinned(_) => {
+            record.signed_keys.as_ref().and_then(|jws| trust::read_stored_keys(jws, identity))
         }
     };
     let stored_keys = stored_keys.map(Arc::new);
@@ -185,6 +184,13 @@ fn read_licence(
     (licence, (!is_ours).then_some(Reason::FINGERPRINT_CHANGED), None)
 }
 
+/// Only letters and digits of a licence key count, and letters that Crockford's base 32 lacks are the digits that they resemble.
+fn is_same_key(one: &str, other: &str) -> bool {
+    let characters = |key: &str| key.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let digits = |key: &str| characters(key).replace('O', "0").replace(['I', 'L'], "1");
+    digits(one) == digits(other)
+}
+
 /// The authentic lists of a record. Their keys may have ended, because a licence that a list names stays revoked. A list that
 /// names a licence counts for that, whatever else the record says; the list held is for the record's licence.
 fn read_revocations(
@@ -199,22 +205,18 @@ fn read_revocations(
     let of_record = licence.token.as_ref().map(|token| token.claims.licence_id.as_str());
     let of_mine = mine.claims().map(|claims| claims.licence_id.as_str());
     let revocations_of = |id: &str| Revocations {
-        named_by: lists.iter().find(|list| list.names(id)).map(|list| list.jws.as_str().into()),
+        named_by: lists.iter().find(|list| list.names(id)).map(|list| list.jws.clone()),
         list: lists
             .iter()
-            .find(|list| of_record == Some(id) && stored.list.as_ref() == Some(&list.jws))
-            .map(|list| Arc::new(held_list(list, stored))),
+            .find(|list| of_record == Some(id) && stored.list.as_deref() == Some(&*list.jws))
+            .map(|list| Arc::new(held_list(list.clone(), stored))),
     };
     of_record.into_iter().chain(of_mine).map(|id| (id.to_string(), revocations_of(id))).collect()
 }
 
-fn held_list(list: &RevocationList, stored: &StoredRevocations) -> HeldList {
+fn held_list(content: RevocationList, stored: &StoredRevocations) -> HeldList {
     HeldList {
-        jws: list.jws.as_str().into(),
-        version: list.version,
-        more: list.more,
-        issued_at: list.issued_at,
-        expires_at: list.expires_at,
+        content,
         etag: stored.etag.clone(),
         etag_since: stored.etag_since.as_ref().map(|since| since.0),
         checked_at: Some(stored.checked_at.0),
@@ -259,7 +261,7 @@ fn write_revocations(held: &Held) -> Option<StoredRevocations> {
         return None;
     }
     Some(StoredRevocations {
-        list: list.map(|list| list.jws.to_string()),
+        list: list.map(|list| list.content.jws.to_string()),
         named_by: named_by.map(|jws| jws.to_string()),
         etag: list.and_then(|list| list.etag.clone()),
         etag_since: list.and_then(|list| list.etag_since).map(Count),

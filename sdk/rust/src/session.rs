@@ -135,7 +135,7 @@ impl Session {
     }
 
     pub(crate) fn apply(&self, answer: Verified) {
-        self.lock().held.apply(answer);
+        self.observed().held.apply(answer);
     }
 
     pub(crate) fn record(&self, change: impl FnOnce(&mut Attempts)) {

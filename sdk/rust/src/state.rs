@@ -100,7 +100,7 @@ fn freshness_of(held: &Held) -> Revocations {
     let time = held.time.time;
     let interval = held.claims().map_or(0, |claims| claims.check_interval_ms);
     let is_checked = list.checked_at.is_some_and(|checked_at| time - checked_at <= 2 * interval);
-    if is_checked && !list.more && time < list.expires_at {
+    if is_checked && !list.content.more && time < list.content.expires_at {
         Revocations::Current
     } else {
         Revocations::Stale

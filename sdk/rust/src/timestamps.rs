@@ -69,36 +69,16 @@ fn offset(rest: &mut &str) -> Option<i64> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The time of a date in a header of HTTP, in one of the three forms of RFC 9110, section 5.6.7. `now` decides the century of
-/// a year with two digits.
-fn parse_http_date(text: &str, now: i64) -> Option<i64> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let (day, month, year, clock) = match words[..] {
-        [weekday, day, month, year, clock, "GMT"] if weekday.ends_with(',') => (day, month, year, clock),
-        [weekday, date, clock, "GMT"] if weekday.ends_with(',') => {
-            let mut parts = date.splitn(3, '-');
-            (parts.next()?, parts.next()?, parts.next()?, clock)
-        }
-        [_, month, day, clock, year] => (day, month, year, clock),
-        _ => return None,
-    };
+/// The time of a date in a header of HTTP, in one of the three forms of RFC 9110, section 5.6.7. A year of two digits is of this
+/// century.
+fn parse_http_date(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split([' ', ',', '-']).filter(|word| !word.is_empty()).collect();
+    let ([_, day, month, year, clock, "GMT"] | [_, month, day, clock, year]) = words[..] else { return None };
     let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
-    let full_year = match (year.len(), number(year)?) {
-        (2, digits) => {
-            let this_year = date_of(now.div_euclid(DAY_MS)).0;
-            let year = this_year - this_year % 100 + digits;
-            if year > this_year + 50 {
-                year - 100
-            } else {
-                year
-            }
-        }
-        (4, year) => year,
-        _ => return None,
-    };
+    let century = if year.len() == 2 { 2000 } else { 0 };
     let mut parts = clock.splitn(3, ':').map(number);
     let in_day = ms_of(parts.next()??, parts.next()??, parts.next()??)?;
-    Some(days_of(full_year, month, number(day)?)? * DAY_MS + in_day)
+    Some(days_of(century + number(year)?, month, number(day)?)? * DAY_MS + in_day)
 }
 
 /// How long a `Retry-After` header asks to wait, in milliseconds. A date is compared with `sent_at`, the `Date` of the same
@@ -107,8 +87,8 @@ pub(crate) fn retry_after_ms(header: &str, now: i64, sent_at: Option<&str>) -> O
     if (1..=10).contains(&header.len()) && header.bytes().all(|byte| byte.is_ascii_digit()) {
         return header.parse::<i64>().ok().map(|seconds| seconds * 1000);
     }
-    let from = sent_at.and_then(|date| parse_http_date(date, now)).unwrap_or(now);
-    Some((parse_http_date(header, now)? - from).max(0))
+    let from = sent_at.and_then(parse_http_date).unwrap_or(now);
+    Some((parse_http_date(header)? - from).max(0))
 }
 
 fn skip(rest: &mut &str, mark: &str) -> bool {

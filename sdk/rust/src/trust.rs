@@ -1,6 +1,7 @@
 //! From bytes to verified claims: root keys, key sets, tokens, revocation lists and offline files. Everything that the service
 //! signs, wherever it came from, is read here. Times are in milliseconds since 1970 UTC.
 
+use crate::held::Held;
 use crate::signature::{key_id_of, unverified, verify, Object, Unreadable};
 use crate::timestamps::{DAY_MS, MAX_MS};
 use crate::Reason;
@@ -170,13 +171,12 @@ pub(crate) fn read_keys(
     time: i64,
 ) -> Result<Keys, Reason> {
     let keys = objects(body.get("keys")).ok_or(Reason::UNEXPECTED_ANSWER)?;
-    let Trust::Pinned(roots) = &identity.trust else { return Ok(Keys::unsigned(keys, time)) };
+    if matches!(identity.trust, Trust::Unpinned) {
+        return Ok(Keys::unsigned(keys, time));
+    }
     let mut refusal = Reason::UNTRUSTED_KEYS;
     for jws in body.get("signed").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-        let Some(keys) = read_signed_keys(jws, roots, &identity.app_id) else { continue };
-        if !keys.is_from_service() {
-            continue;
-        }
+        let Some(keys) = read_stored_keys(jws, identity) else { continue };
         refusal = if keys.expires_at <= time {
             Reason::KEYS_EXPIRED
         } else if current.is_some_and(|current| keys.issued_at < current.issued_at) {
@@ -189,15 +189,17 @@ pub(crate) fn read_keys(
 }
 
 /// The signed keys in the store, verified like those of the service, but for their age.
-pub(crate) fn read_stored_keys(jws: &str, roots: &[Object], app_id: &str) -> Option<Keys> {
-    read_signed_keys(jws, roots, app_id).filter(Keys::is_from_service)
+pub(crate) fn read_stored_keys(jws: &str, identity: &Identity) -> Option<Keys> {
+    read_signed_keys(jws, identity).filter(Keys::is_from_service)
 }
 
-fn read_signed_keys(jws: &str, roots: &[Object], app_id: &str) -> Option<Keys> {
+fn read_signed_keys(jws: &str, identity: &Identity) -> Option<Keys> {
+    let Trust::Pinned(roots) = &identity.trust else { return None };
     let payload = verify(jws, roots).ok()?;
     Some(Keys {
         jws: Some(jws.to_string()),
-        keys: objects(payload.get("keys")).filter(|_| payload.get("app_id") == Some(&json!(app_id)))?,
+        keys: objects(payload.get("keys"))
+            .filter(|_| payload.get("app_id") == Some(&json!(identity.app_id)))?,
         issued_at: unix_time(payload.get("iat"))?,
         expires_at: unix_time(payload.get("exp"))?,
     })
@@ -260,16 +262,6 @@ impl TokenClaims {
     }
 }
 
-/// Reads the token of an answer at `time`: it must be for this installation.
-pub(crate) fn read_token(
-    jws: &str,
-    keys: Option<&Keys>,
-    identity: &Identity,
-    time: i64,
-) -> Result<TokenClaims, Unreadable> {
-    read_claims(jws, keys, &identity.app_id, &identity.fingerprint, time)
-}
-
 /// Reads the token of the store, with the keys of the service or of the file that it came in.
 pub(crate) fn read_stored_token(
     jws: &str,
@@ -279,21 +271,20 @@ pub(crate) fn read_stored_token(
     identity: &Identity,
     time: i64,
 ) -> Option<(TokenClaims, Option<Arc<Keys>>)> {
-    let file_keys = match (signed_file_keys, &identity.trust) {
-        (None, _) => None,
-        (Some(_), Trust::Unpinned) => return None,
-        (Some(signed), Trust::Pinned(roots)) => Some(read_signed_keys(signed, roots, &identity.app_id)?),
+    let file_keys = match signed_file_keys {
+        None => None,
+        Some(signed) => Some(read_signed_keys(signed, identity)?),
     };
     if file_keys.as_ref().is_some_and(|file_keys| is_withdrawn(jws, file_keys, keys)) {
         return None;
     }
-    let claims = read_claims(jws, file_keys.as_ref().or(keys), &identity.app_id, fingerprint, time).ok()?;
+    let claims = read_token(jws, file_keys.as_ref().or(keys), &identity.app_id, fingerprint, time).ok()?;
     (file_keys.is_none() || claims.offline).then_some((claims, file_keys.map(Arc::new)))
 }
 
 /// The claims of a token for this machine. Keys that have ended verify only tokens that have ended, so that these can be
 /// shown and renewed.
-fn read_claims(
+pub(crate) fn read_token(
     jws: &str,
     keys: Option<&Keys>,
     app_id: &str,
@@ -343,8 +334,9 @@ fn claims_in(payload: &Object, app_id: &str) -> Option<TokenClaims> {
 // Revocation lists
 
 /// The content of a signed revocation list.
+#[derive(Clone, Debug)]
 pub(crate) struct RevocationList {
-    pub(crate) jws: String,
+    pub(crate) jws: Arc<str>,
     pub(crate) version: u64,
     /// The version after which it lists additions; none for the whole list.
     pub(crate) since: Option<u64>,
@@ -373,7 +365,7 @@ fn list_in(payload: &Object, jws: &str, app_id: &str) -> Option<RevocationList> 
         Some(since) => count(since)?,
     };
     Some(RevocationList {
-        jws: jws.to_string(),
+        jws: jws.into(),
         version: count(payload.get("version")?)?,
         // A list since version 0 is complete.
         since: (since > 0).then_some(since),
@@ -393,35 +385,28 @@ pub(crate) struct FileToken {
     pub(crate) keys: Arc<Keys>,
 }
 
-/// The knowledge that a file is compared with.
-pub(crate) struct FileContext<'a> {
-    pub(crate) identity: &'a Identity,
-    pub(crate) keys: Option<&'a Keys>,
-    pub(crate) current: Option<&'a TokenClaims>,
-    /// The time at which a token is judged.
-    pub(crate) time_for: &'a dyn Fn(&str) -> i64,
-}
-
 /// Reads an offline file: its token, if it is for this installation; else why it is refused.
-pub(crate) fn read_file(text_of_file: &str, context: &FileContext<'_>) -> Result<FileToken, Reason> {
-    let Identity { app_id, fingerprint, trust, .. } = context.identity;
-    let Trust::Pinned(roots) = trust else { return Err(Reason::ROOT_KEY_REQUIRED) };
-    let (jws, signed) = parts_of_file(text_of_file).ok_or(Reason::FILE_MALFORMED)?;
+pub(crate) fn read_file(text_of_file: &str, identity: &Identity, held: &Held) -> Result<FileToken, Reason> {
+    let Identity { app_id, fingerprint, .. } = identity;
+    if matches!(identity.trust, Trust::Unpinned) {
+        return Err(Reason::ROOT_KEY_REQUIRED);
+    }
+    let texts = texts_in_file(text_of_file).filter(|texts| texts.len() > 1).ok_or(Reason::FILE_MALFORMED)?;
+    let (jws, signed) = (texts[0].clone(), &texts[1..]);
     let claimed = unverified(&jws).unwrap_or_default();
     // This check only gives a better reason: a file of another application would not verify either.
     if claimed.get("aud").and_then(Value::as_str).is_some_and(|aud| aud != app_id) {
         return Err(Reason::FILE_OF_ANOTHER_APPLICATION);
     }
-    let keys =
-        signed.iter().find_map(|jws| read_signed_keys(jws, roots, app_id)).ok_or(Reason::UNTRUSTED_KEYS)?;
-    if is_withdrawn(&jws, &keys, context.keys) {
+    let keys = signed.iter().find_map(|jws| read_signed_keys(jws, identity)).ok_or(Reason::UNTRUSTED_KEYS)?;
+    if is_withdrawn(&jws, &keys, held.keys.as_deref()) {
         return Err(Reason::KEYS_OUTDATED);
     }
-    let time = (context.time_for)(&jws);
+    let time = time_for(held, &jws, held.licence.nonce.as_deref());
     // The token must be authentic before its fingerprint and its end are compared, for a reason that is true.
     let machine = text(claimed.get("fingerprint")).unwrap_or_else(|| fingerprint.clone());
-    let claims = read_claims(&jws, Some(&keys), app_id, &machine, i64::MIN)
-        .map_err(|_| Reason::UNTRUSTED_SIGNATURE)?;
+    let claims =
+        read_token(&jws, Some(&keys), app_id, &machine, i64::MIN).map_err(|_| Reason::UNTRUSTED_SIGNATURE)?;
     let replaces = |current: &TokenClaims| {
         current.offline && !current.has_ended(time) && current.activation_id == claims.activation_id
     };
@@ -431,87 +416,50 @@ pub(crate) fn read_file(text_of_file: &str, context: &FileContext<'_>) -> Result
         Err(Reason::FILE_OF_ANOTHER_MACHINE)
     } else if claims.expires_at.min(keys.expires_at) <= time {
         Err(Reason::FILE_EXPIRED)
-    } else if context.current.is_some_and(|held| replaces(held) && held.issued_at > claims.issued_at) {
+    } else if held.claims().is_some_and(|held| replaces(held) && held.issued_at > claims.issued_at) {
         Err(Reason::FILE_OUTDATED)
     } else {
         Ok(FileToken { jws, claims, keys: Arc::new(keys) })
     }
 }
 
-/// The token and the signed key sets in an offline licence file, the first one in the text. Around it may be any text.
-/// Inside, a mail program may have wrapped and quoted lines, and added blanks and invisible characters.
-fn parts_of_file(text: &str) -> Option<(String, Vec<String>)> {
-    let shown: Vec<char> = text.chars().filter(|c| !is_invisible(*c)).collect();
-    let joined: String = content_of_file(&shown)?
-        .split(|c| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}'))
-        .flat_map(without_mail_marks)
-        .filter(|c| !c.is_whitespace())
+/// The time at which an answer to a request with `nonce` is checked. A token with this nonce was issued after the request: if
+/// the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
+pub(crate) fn time_for(held: &Held, jws: &str, nonce: Option<&str>) -> i64 {
+    let claims = unverified(jws).unwrap_or_default();
+    let is_answer = nonce.is_some() && claims.get("nonce").and_then(Value::as_str) == nonce;
+    match unix_time(claims.get("iat")) {
+        Some(issued_at) if is_answer => held.time.local.max(issued_at),
+        _ => held.time.time,
+    }
+}
+
+/// The signed texts of an offline licence file, the first one in the text: the token and the key sets. Word processors and mail
+/// programs replace hyphens by other dashes, and add blanks, line breaks and marks of quotation.
+fn texts_in_file(text: &str) -> Option<Vec<String>> {
+    let plain: String = text
+        .chars()
+        .map(|c| if matches!(c, '\u{2010}'..='\u{2015}' | '\u{2212}') { '-' } else { c })
+        .filter(|c| c.is_ascii() && (*c == '.' || is_base64url(*c as u8)))
         .collect();
-    let mut signed = Vec::new();
-    let mut rest = joined.as_str();
-    while !rest.is_empty() {
+    let (_, rest) = split_at_line(&plain, "-BEGINLICENCE")?;
+    let (content, _) = split_at_line(rest, "-ENDLICENCE")?;
+    let mut rest = content.trim_start_matches('-');
+    let mut texts = Vec::new();
+    while !rest.trim_start_matches('-').is_empty() {
         // A signature of Ed25519 has 64 bytes, so that its end is known without the end of a line.
         let (second_dot, _) = rest.match_indices('.').nth(1)?;
         let (jws, tail) = rest.split_at_checked(second_dot + 1 + 86)?;
-        let is_jws = jws.split('.').count() == 3
-            && jws.split('.').all(|part| !part.is_empty() && part.bytes().all(is_base64url));
-        signed.push(is_jws.then(|| jws.to_string())?);
+        texts.push((jws.split('.').filter(|part| !part.is_empty()).count() == 3).then(|| jws.to_string())?);
         rest = tail;
     }
-    let token = (signed.len() > 1).then(|| signed.remove(0))?;
-    Some((token, signed))
+    Some(texts)
 }
 
-/// Soft hyphens and characters without a width.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
-}
-
-/// Word processors and mail programs replace the hyphens of the first and last line by dashes.
-fn is_hyphen(c: char) -> bool {
-    matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}')
-}
-
-/// The text between `-----BEGIN LICENCE-----` and `-----END LICENCE-----`.
-fn content_of_file(text: &[char]) -> Option<&[char]> {
-    let start = (0..text.len()).find_map(|at| {
-        let end = end_of_words(text, at, "BEGIN")?;
-        text[..at].iter().rev().find(|c| !c.is_whitespace()).filter(|c| is_hyphen(**c))?;
-        let hyphens = end + count_while(&text[end..], char::is_whitespace);
-        let length = count_while(&text[hyphens..], is_hyphen);
-        (length > 0).then_some(hyphens + length)
-    })?;
-    let content = &text[start..];
-    (0..content.len()).find_map(|at| {
-        end_of_words(content, at, "END")?;
-        let blanks = content[..at].iter().rev().take_while(|c| c.is_whitespace() || **c == '>').count();
-        let hyphens = content[..at - blanks].iter().rev().take_while(|c| is_hyphen(**c)).count();
-        (hyphens >= 2).then(|| &content[..at - blanks - hyphens])
-    })
-}
-
-/// Where `word LICENCE` ends, if it begins at `at`.
-fn end_of_words(text: &[char], at: usize, word: &str) -> Option<usize> {
-    let blanks = at + word.len();
-    let second = blanks + count_while(text.get(blanks..)?, char::is_whitespace);
-    let is_at = |at: usize, word: &str| {
-        word.chars()
-            .enumerate()
-            .all(|(index, c)| text.get(at + index).is_some_and(|t| t.eq_ignore_ascii_case(&c)))
-    };
-    (is_at(at, word) && second > blanks && is_at(second, "LICENCE")).then_some(second + "LICENCE".len())
-}
-
-fn count_while(text: &[char], is_counted: impl Fn(char) -> bool) -> usize {
-    text.iter().take_while(|c| is_counted(**c)).count()
-}
-
-/// A line without the marks of a quotation, and without the `=` at the end of a line that was wrapped (RFC 2045).
-fn without_mail_marks(line: &[char]) -> impl Iterator<Item = char> + '_ {
-    let marks = count_while(line, |c| c == '>' || c.is_whitespace());
-    let blanks = line[marks..].iter().rev().take_while(|c| c.is_whitespace()).count();
-    let content = &line[marks..line.len() - blanks];
-    content.strip_suffix(&['=']).unwrap_or(content).iter().copied()
+/// The texts before and after a line, in any case of its letters.
+fn split_at_line<'a>(text: &'a str, line: &str) -> Option<(&'a str, &'a str)> {
+    let at = text.to_ascii_uppercase().find(line)?;
+    Some((&text[..at], &text[at + line.len()..]))
 }
 
 #[cfg(test)]
@@ -546,21 +494,20 @@ mod tests {
     fn a_file_is_found_in_any_text_and_nothing_in_text_without_one() {
         let jws = format!("e30.e30.{}", "a".repeat(86));
         let file = format!("Hello\n> – BEGIN licence —\n> {jws}=\n>{jws}\n\n> --END\nLICENCE--");
-        assert_eq!(parts_of_file(&file), Some((jws.clone(), vec![jws.clone()])));
-        let one = format!("-----BEGIN LICENCE-----\n{jws}\n-----END LICENCE-----");
+        assert_eq!(texts_in_file(&file), Some(vec![jws.clone(), jws.clone()]));
         for text in [
             "",
             "BEGIN LICENCE",
             "END LICENCE",
             "--BEGIN LICENCE--",
-            "--BEGIN LICENCE----END LICENCE--",
-            &one,
+            "--BEGIN LICENCE--nonsense--END LICENCE--",
+            "--BEGIN LICENCE--e30.e30.short--END LICENCE--",
         ] {
-            assert_eq!(parts_of_file(text), None, "{text}");
+            assert_eq!(texts_in_file(text), None, "{text}");
         }
         for end in 0..file.len() {
             if let Some(text) = file.get(..end) {
-                parts_of_file(text);
+                texts_in_file(text);
             }
         }
     }

@@ -87,6 +87,23 @@ static class CInterface
         using (var later = new LicenceClient(options))
             Check((await later.ActivateAsync()).Usable && (await later.CallHomeAsync()).Problem.Code == "unreachable", "the store is read");
 
+        options.StoreFile = null;
+        var sent = new List<LicenceRequest>();
+        options.Send = request =>
+        {
+            lock (sent) sent.Add(request);
+            if (request.Url.Contains("call-home")) throw new Exception("no network");
+            var answer = request.Url.Contains("jwks") ? answers[1] : answers[0];
+            return new LicenceResponse { Status = 200, Body = Encoding.UTF8.GetBytes(answer) };
+        };
+        using (var own = new LicenceClient(options))
+        {
+            Check((await own.ActivateAsync()).Usable, "answers of the product's own function");
+            Check(sent[0].Method == "POST" && sent[0].Body.Contains("büro.example.com"), "the request");
+            Check(sent[0].Headers.Any(each => each.Key == "accept" && each.Value == "application/json"), "its headers");
+            Check((await own.CallHomeAsync()).Problem.Code == "unreachable", "an exception is no answer");
+        }
+
         Check(Machine.Fingerprint("app_1").Length == 64, "fingerprint");
         Throws<IOException>(() => Machine.Fingerprint("app_1", folder));
         var body = Encoding.UTF8.GetBytes("{\"id\":\"evt_1\",\"type\":\"webhook.test\",\"data\":{\"object\":{\"ping\":true}}}");

@@ -84,7 +84,7 @@ static void *ask(void *client) {
 
 static void test_client(void) {
     licensing_options options = options_of_the_test();
-    char *error = NULL;
+    char unset[] = "", *error = unset;
     licensing_client *client = licensing_new(&options, &error);
     CHECK(client != NULL && error == NULL);
     uint64_t listener = licensing_on_change(client, listen, "user", free_user);
@@ -166,12 +166,13 @@ static void test_machine_and_webhooks(const char *folder) {
     const char *const headers[] = {
         "Webhook-Signature", "t=1795255200,v1=1b152e1230afa0f32baa8770be2043264b17a41c8ffff8f2d36b2fb8b532da7b", NULL};
     const char *const secrets[] = {"whsec_other", "whsec_test", NULL}, *const none[] = {NULL};
-    char *event = NULL;
+    char unset[] = "", *event = NULL, *no_event = unset;
     CHECK(licensing_verify_webhook(body, strlen(body), headers, secrets, 0, 1795255200000, &event) == NULL);
     CHECK(strcmp(event, body) == 0);
     licensing_string_free(event);
     CHECK(licensing_verify_webhook(body, strlen(body), headers, secrets, 0, 1795255200000, NULL) == NULL);
-    CHECK(strcmp(licensing_verify_webhook(body, 3, headers, secrets, 0, 1795255200000, NULL), "signature_mismatch") == 0);
+    CHECK(strcmp(licensing_verify_webhook(body, 3, headers, secrets, 0, 1795255200000, &no_event), "signature_mismatch") == 0);
+    CHECK(no_event == NULL);
     CHECK(strcmp(licensing_verify_webhook(NULL, 0, NULL, none, 0, 0, NULL), "no_secret") == 0);
 }
 

@@ -27,6 +27,11 @@ export interface Language {
   readonly fullTest?: Command
   /** The program that speaks the protocol of the README. */
   readonly driver: Command
+  /**
+   * For the programs of the guides, by the language of their blocks: shell commands that compile `{file}` in the empty folder
+   * `{work}`, and run it with the arguments of the shell.
+   */
+  readonly programs: Readonly<Record<string, string>>
 }
 
 const JAVA_DRIVER = 'src/test/java/licensing/Driver.java'
@@ -37,12 +42,15 @@ const RUST_PROBES: readonly Command[] = [
   ['cargo', 'fetch', '--quiet'],
 ]
 
+const WITH_LIBRARY = 'LD_LIBRARY_PATH={build}/debug exec'
+
 const all: readonly Language[] = [
   {
     name: 'TypeScript',
     folder: 'typescript',
     probes: [],
     driver: [process.execPath, 'test/driver.ts'],
+    programs: {}, // tests/acceptance/src/guides.test.ts runs these
   },
   {
     name: 'Python',
@@ -50,6 +58,7 @@ const all: readonly Language[] = [
     probes: [['python3', '-c', 'import cryptography']],
     test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
     driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
+    programs: { python: 'PYTHONPATH=src exec python3 -u {file} "$@"' },
   },
   {
     name: 'Go',
@@ -61,6 +70,11 @@ const all: readonly Language[] = [
     test: ['env', 'CGO_ENABLED=0', 'go', 'test', '-count=1', './...'],
     fullTest: ['sh', '-c', 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...'],
     driver: ['{build}/driver'],
+    programs: {
+      go: String.raw`sdk=$PWD && cd {work} && go mod init product 2>&- \
+        && go mod edit -require licensing.example/licensing@v0.1.0 -replace licensing.example/licensing=$sdk \
+        && CGO_ENABLED=0 go build -o program {file} && exec ./program "$@"`,
+    },
   },
   {
     name: 'Java',
@@ -73,6 +87,7 @@ const all: readonly Language[] = [
     test: ['./test.sh', '{build}/tests'],
     fullTest: ['mvn', '--quiet', '--batch-mode', '-DbuildDirectory={build}/maven', 'spotless:check', 'test'],
     driver: ['java', '-cp', '{build}/driver', 'licensing.Driver'],
+    programs: { java: 'exec java -cp {build}/driver {file} "$@"' },
   },
   {
     name: 'Rust',
@@ -86,6 +101,12 @@ const all: readonly Language[] = [
       'cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && cargo test --quiet --target-dir {build}',
     ],
     driver: ['{build}/debug/examples/driver'],
+    programs: {
+      rust: `rustc --edition 2021 --extern licensing={build}/debug/liblicensing.rlib -L dependency={build}/debug/deps \
+        -o {work}/program {file} && exec {work}/program "$@"`,
+      c: `cc -std=c11 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
+      cpp: `c++ -std=c++17 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
+    },
   },
   {
     name: 'C#',
@@ -97,6 +118,9 @@ const all: readonly Language[] = [
       'cargo build --quiet --lib --target-dir {build} && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs',
     ],
     driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
+    programs: {
+      csharp: `mcs -langversion:7.2 -out:{work}/program.exe csharp/Licensing.cs {file} && ${WITH_LIBRARY} mono {work}/program.exe`,
+    },
   },
 ]
 
@@ -123,7 +147,21 @@ function buildFolder({ folder }: Language): string {
 
 /** A command with its placeholders replaced. */
 export function commandOf(language: Language, command: Command): [string, ...string[]] {
-  return command.map((word) => word.replaceAll('{build}', buildFolder(language))) as [string, ...string[]]
+  return command.map((word) => located(language, word)) as [string, ...string[]]
+}
+
+function located(language: Language, text: string): string {
+  return text.replaceAll('{build}', buildFolder(language))
+}
+
+/** The command that compiles and runs a program of a guide. */
+export function programOf(
+  language: Language,
+  kind: string,
+  { file, work }: { readonly file: string; readonly work: string },
+): [string, ...string[]] {
+  const script = located(language, language.programs[kind] ?? '')
+  return ['sh', '-c', script.replaceAll('{file}', file).replaceAll('{work}', work), 'sh']
 }
 
 const prepared = new Map<Language, Promise<void>>()

@@ -81,6 +81,21 @@ describe('a client, whatever the service, the store and the clock do', () => {
       { numRuns: 500 },
     )
   })
+
+  it('reads a text of a megabyte as a licence file at once, whatever somebody pasted', async () => {
+    const size = 1_000_000
+    const begin = '-BEGIN LICENCE-'
+    const repeated = (text: string) => text.repeat(size / text.length)
+    const ends = ['', '-END LICENCE-', '=']
+    const middles = ['-', ' ', '> ', '\u2014', 'a', 'a.', '-\n', begin, '-END LICENCE', '-BEGIN ']
+    const { client } = givenClient(null, [])
+    const started = performance.now()
+    for (const text of middles.flatMap((middle) => ends.map((end) => begin + repeated(middle) + end))) {
+      const { reason } = await client.activateOffline(text)
+      expect(reason).toBe('file_malformed')
+    }
+    expect(performance.now() - started).toBeLessThan(15_000)
+  })
 })
 
 function run(client: LicenceClient, call: Call, file: string): Promise<LicenceState> {

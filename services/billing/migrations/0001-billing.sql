@@ -242,7 +242,7 @@ create table purchase_effects (
   application_id text collate "C" not null,
   -- Null if no licence changes and only the vendor is notified.
   kind text check (kind in ('paid', 'renewed', 'payment_failed', 'inquiry_opened', 'inquiry_closed',
-    'partially_refunded', 'refunded', 'charged_back', 'canceled', 'renewal_stopped', 'renewal_resumed',
+    'partially_refunded', 'refunded', 'charged_back', 'cancelled', 'renewal_stopped', 'renewal_resumed',
     'order_corrected')),
   cause text collate "C" not null,
   at timestamptz(3) not null,

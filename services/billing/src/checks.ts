@@ -1,6 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { invalid } from '@licensing/grpc/errors'
+import { currentMs } from '@licensing/process/clock'
 
 const maxMinor = BigInt(Number.MAX_SAFE_INTEGER)
 const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
@@ -25,6 +26,6 @@ const maxAheadMs = 24 * 60 * 60 * 1000
 export function checkOccurredAt(time: Timestamp | undefined): Date {
   if (!time) throw invalid('/occurred_at', 'is required')
   const at = timestampDate(time)
-  if (at.getTime() <= Date.now() + maxAheadMs) return at
+  if (at.getTime() <= currentMs() + maxAheadMs) return at
   throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
 }

@@ -99,7 +99,7 @@ create table licences (
   -- decides.
   hold text not null default 'none' check (hold in ('none', 'manual', 'plan_archived', 'revoked', 'retired')),
   purchase text not null default 'paid' check (
-    purchase in ('paid', 'payment_failed', 'inquiry_opened', 'partially_refunded', 'canceled', 'refunded')
+    purchase in ('paid', 'payment_failed', 'inquiry_opened', 'partially_refunded', 'cancelled', 'refunded')
   ),
   external_ref text collate "C" not null,
   domains text[] not null default '{}',
@@ -185,14 +185,12 @@ begin
   if tg_op = 'INSERT' then
     insert into licence_statuses (licence_id, application_id, plan_id, status, expires_on)
     select id, application_id, plan_id, status, expires_on from changed;
-  elsif tg_op = 'UPDATE' then
+  else
     update licence_statuses s set plan_id = l.plan_id, status = l.status, expires_on = l.expires_on,
       expires_on_since = case when s.expires_on is distinct from l.expires_on then now() else s.expires_on_since end
     from changed l
     where s.licence_id = l.id
       and (s.plan_id, s.status, s.expires_on) is distinct from (l.plan_id, l.status, l.expires_on);
-  else
-    delete from licence_statuses where licence_id in (select id from changed);
   end if;
   return null;
 end
@@ -201,8 +199,6 @@ create trigger keep_statuses_of_new after insert on licences
   referencing new table as changed for each statement execute function keep_statuses();
 create trigger keep_statuses_of_changed after update on licences
   referencing new table as changed for each statement execute function keep_statuses();
-create trigger keep_statuses_of_gone after delete on licences
-  referencing old table as changed for each statement execute function keep_statuses();
 
 -- Trials.
 
@@ -451,8 +447,8 @@ create index licence_hosts_seen on licence_hosts (licence_id, last_seen_at) wher
 
 -- Counts by day.
 
--- What happened in an application on each UTC day. Triggers write changes of licences and activations to
--- application_day_changes. Background work adds them up here. A reader adds the rest, so the numbers are exact at any time.
+-- What happened in an application on each UTC day. A trigger writes changes of licences, and the statements that write
+-- activations write theirs, to application_day_changes. Background work adds them up here. A reader adds the rest, so the numbers are exact at any time.
 create table application_days (
   application_id text collate "C" not null,
   account_id text collate "C" not null,
@@ -522,29 +518,6 @@ end
 $$;
 create trigger note_history after insert on licence_history
   referencing new table as entered for each statement execute function note_history();
-
-create function note_activations() returns trigger language plpgsql as $$
-begin
-  insert into application_day_changes (application_id, account_id, day, activations_new, activations_seen)
-  select application_id, account_id, (created_at at time zone 'UTC')::date, count(*), count(*)
-  from made group by 1, 2, 3;
-  return null;
-end
-$$;
-create trigger note_activations after insert on activations
-  referencing new table as made for each statement execute function note_activations();
-
-create function note_seen() returns trigger language plpgsql as $$
-begin
-  insert into application_day_changes (application_id, account_id, day, activations_seen)
-  values (new.application_id, new.account_id, (new.last_seen_at at time zone 'UTC')::date, 1);
-  return null;
-end
-$$;
--- At most once a day for each activation.
-create trigger note_seen after update of last_seen_at on activations
-  for each row when ((new.last_seen_at at time zone 'UTC')::date > (old.last_seen_at at time zone 'UTC')::date)
-  execute function note_seen();
 
 -- Revocations.
 
@@ -653,7 +626,7 @@ create table purchases (
   bought_ends_at timestamptz(3),
   -- How often the vendor has set another end. Renewals that were recorded before do not move the end any more.
   end_revision integer not null default 0,
-  -- When it was refunded in full, charged back or canceled.
+  -- When it was refunded in full, charged back or cancelled.
   terminated_at timestamptz(3),
   -- Whether it was refunded in full or charged back.
   money_returned boolean not null default false,
@@ -671,10 +644,10 @@ create table purchases (
   -- Whether it is a subscription that the processor will charge again, and when this was last stopped or resumed.
   renews boolean not null default false,
   renews_since timestamptz(3),
-  -- When it was canceled. It then never renews again.
-  canceled_at timestamptz(3),
+  -- When it was cancelled. It then never renews again.
+  cancelled_at timestamptz(3),
   -- The end that its cancellation gives, whatever its renewals gave.
-  canceled_to timestamptz(3),
+  cancelled_to timestamptz(3),
   -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   -- The latest time until which its first payment, or a renewal that counts, includes updates.

@@ -9,6 +9,7 @@ import type { ServeOptions } from '@licensing/grpc/server'
 import { createChange } from '@licensing/changes/change'
 import { createBatcher } from '@licensing/changes/batcher'
 import { startPurge } from '@licensing/changes/purge'
+import { currentTime } from '@licensing/process/clock'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/changes/quota-service'
@@ -71,7 +72,7 @@ export interface Licensing {
 /** Starts licensing on open connections and a migrated database. The caller serves the returned services. */
 export function startLicensing(options: LicensingOptions): Licensing {
   const { sql, lists, nats, log, catalog, tokens, streamReplicas } = options
-  const { now = () => new Date() } = options
+  const { now = currentTime } = options
   const relay = startRelay({
     sql,
     nats,

@@ -51,7 +51,7 @@ interface Position {
   isSwept: boolean
 }
 
-const isEnded = (purchase: PurchaseState) => purchase === 'canceled' || purchase === 'refunded'
+const isEnded = (purchase: PurchaseState) => purchase === 'cancelled' || purchase === 'refunded'
 
 const positions: Position[] = [
   ...(['none', 'manual', 'plan_archived'] as const).flatMap((hold) =>
@@ -166,7 +166,7 @@ const changes: Record<string, Change> = {
   'a chargeback': ofPurchases(happens('a chargeback'), () => 'refunded'),
   'a partial refund': ofPurchases(happens('a partial refund'), unlessEnded('partially_refunded')),
   'a cancelled subscription': ofPurchases(happens('a cancelled subscription'), ({ purchase }) =>
-    purchase === 'refunded' ? purchase : 'canceled',
+    purchase === 'refunded' ? purchase : 'cancelled',
   ),
   'a cancellation for the end of the period': ofPurchases(
     happens('a cancellation for the end of the period'),
@@ -209,7 +209,7 @@ const changes: Record<string, Change> = {
     expected: ({ plan, position: { hold, ...position } }) => {
       const before = stateOf({ hold, ...position })
       if (!payable.includes(before.status)) return { refused: 'conflict' }
-      const purchase = position.purchase === 'canceled' ? 'paid' : position.purchase
+      const purchase = position.purchase === 'cancelled' ? 'paid' : position.purchase
       const found = statusOf({ hold, purchase, end: null, now: new Date() })
       const isRefused = plan.status === 'retired' && found.status === 'active'
       if (isRefused) return { refused: 'plan_archived' }
@@ -326,7 +326,7 @@ const leading: Record<Exclude<PurchaseState, 'paid'>, EffectName> = {
   payment_failed: 'failed payments',
   inquiry_opened: 'an inquiry',
   partially_refunded: 'a partial refund',
-  canceled: 'a cancelled subscription',
+  cancelled: 'a cancelled subscription',
   refunded: 'a full refund',
 }
 

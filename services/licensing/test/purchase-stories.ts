@@ -29,8 +29,8 @@ const effectKinds = [
   'partially_refunded',
   'refunded',
   'charged_back',
-  'canceled',
-  'canceled with an end',
+  'cancelled',
+  'cancelled with an end',
   'renewal_stopped',
   'renewal_resumed',
 ] as const
@@ -46,7 +46,7 @@ export interface StoryPurchase {
   effects: [what: EffectKind, on: number][]
 }
 
-/** Of two or three payments with many entries, not all fit into a licence. */
+/** The entries of two or three such payments do not all fit into a licence. */
 const metadata: Arbitrary<Metadata> = dictionary(
   integer({ min: 10, max: 70 }).map((at) => `n${at}`),
   constantFrom('a', 'b', 'c'),
@@ -158,9 +158,9 @@ interface Renewing {
 }
 
 function whatOf(what: EffectKind, { on, now, otherPlan, updatesUntil }: Renewing) {
-  // Of two cancellations, one ends before today and the other after it.
-  if (what === 'canceled with an end') {
-    return { kind: 'canceled' as const, endsAt: day(on % 4 === 1 ? on + 8 : on + 100, now) }
+  // If there are two cancellations, one ends before today and the other after it.
+  if (what === 'cancelled with an end') {
+    return { kind: 'cancelled' as const, endsAt: day(on % 4 === 1 ? on + 8 : on + 100, now) }
   }
   if (what !== 'renewed' && what !== 'renewed on another plan') return { kind: what }
   const planId = what === 'renewed' ? undefined : otherPlan

@@ -139,7 +139,7 @@ const effectsByName = {
   'a full refund': { kind: 'refunded' },
   'a chargeback': { kind: 'charged_back' },
   'a partial refund': { kind: 'partially_refunded' },
-  'a cancelled subscription': { kind: 'canceled' },
+  'a cancelled subscription': { kind: 'cancelled' },
   'a cancellation for the end of the period': { kind: 'renewal_stopped' },
   'the undoing of such a cancellation': { kind: 'renewal_resumed' },
 } satisfies Record<string, EffectFields>

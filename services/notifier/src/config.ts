@@ -23,9 +23,12 @@ const environment = z.object({
     .describe(
       'waits between attempts, separated by commas; the last repeats; if it is absent, the schedule in the webhooks guide',
     ),
+  WEBHOOK_PAYLOAD_RETENTION_DAYS: wholeNumber('days', 1)
+    .default(90)
+    .describe('time for which payloads are kept; older ones cannot be sent again'),
   WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber('seconds', 1)
     .optional()
-    .describe('for tests: seconds for which payloads are kept; if it is absent, 90 days'),
+    .describe('for tests: seconds for which payloads are kept, instead of the days'),
   WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: how many seconds an hour of `overlap_hours` lasts; if it is absent, 3600'),

@@ -23,6 +23,8 @@ export const program = defineProgram(
   'notifier',
   (env) => readConfig(notifierConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
+    const retentionMs =
+      1_000 * (config.WEBHOOK_PAYLOAD_RETENTION_SECONDS ?? 86_400 * config.WEBHOOK_PAYLOAD_RETENTION_DAYS)
     const forResults = Math.min(maxBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
@@ -39,7 +41,7 @@ export const program = defineProgram(
     await prepareDatabase({ sql, otherPools: [attemptSql], health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
-      await keepPartitions(sql, systemClock.now(), log)
+      await keepPartitions(sql, systemClock.now(), log, retentionMs)
     })
 
     step('nats')
@@ -62,7 +64,7 @@ export const program = defineProgram(
       deniedNetworks: config.WEBHOOK_DENIED_CIDRS,
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
-      payloadRetentionSeconds: config.WEBHOOK_PAYLOAD_RETENTION_SECONDS,
+      retentionMs,
       overlapHourSeconds: config.WEBHOOK_OVERLAP_HOUR_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       alertEmail: async (accountId) =>

@@ -31,7 +31,7 @@ import { Sender } from './http-client/sender.ts'
 import { webhookUrlProblem } from './http-client/webhook-url.ts'
 import { notifierService } from './service.ts'
 import { startMaintenance } from './maintenance/maintenance.ts'
-import { keptSince } from './retention.ts'
+import { keptSince, payloadMs } from './retention.ts'
 
 const alertsEveryMs = 5_000
 
@@ -43,8 +43,8 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   deniedNetworks?: Networks
   extraCa?: string | undefined
   backoffSeconds?: number[] | undefined
-  /** Shorter than `payloadDays` only in tests. */
-  payloadRetentionSeconds?: number | undefined
+  /** How long payloads are kept, in milliseconds; default: 90 days. */
+  retentionMs?: number | undefined
   overlapHourSeconds?: number | undefined
   slots: number
   alertEmail: AlertDependencies['alertEmail']
@@ -81,8 +81,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
     relay.wake()
   }
   const backoff = createBackoff(options.backoffSeconds)
-  const { payloadRetentionSeconds: keptSeconds, overlapHourSeconds = 3_600 } = options
-  const kept = () => keptSince(clock.now(), keptSeconds === undefined ? undefined : keptSeconds * 1000)
+  const { retentionMs = payloadMs, overlapHourSeconds = 3_600 } = options
+  const kept = () => keptSince(clock.now(), retentionMs)
   const alerts = new Loop({
     work: (signal) =>
       sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }, signal),
@@ -131,6 +131,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     measure,
     alertQueued,
     remainingMs: deps.remainingMs,
+    retentionMs,
   })
   const purge = startPurge({ sql, log })
   const moves = startMoves({

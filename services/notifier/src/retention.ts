@@ -1,11 +1,12 @@
-/** How long payloads are kept (docs/guides/webhooks.md, "Recover missed events"). The record of a delivery is kept permanently. */
-export const payloadDays = 90
-
 const dayMs = 86_400_000
 
-export const payloadMs = payloadDays * dayMs
+/**
+ * How long payloads are kept unless the operator sets another time (docs/guides/webhooks.md, "Recover missed events"). The record
+ * of a delivery is kept permanently.
+ */
+export const payloadMs = 90 * dayMs
 
 /** Events recorded before this time are past retention, even if their partition is not dropped yet. */
-export function keptSince(now: Date, retentionMs = payloadMs): Date {
+export function keptSince(now: Date, retentionMs: number): Date {
   return new Date(now.getTime() - retentionMs)
 }

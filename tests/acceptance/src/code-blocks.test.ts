@@ -19,7 +19,7 @@ const parsed: Readonly<Record<string, (code: string) => unknown>> = {
 
 function isTried(document: string, { language }: Block): boolean {
   if (forReaders.includes(language) || checked.includes(language) || language in parsed) return true
-  if (['sh', 'js'].includes(language)) return scripts.includes(document)
+  if (['sh', 'js'].includes(language) && scripts.includes(document)) return true
   return runElsewhere[document]?.includes(language) ?? false
 }
 

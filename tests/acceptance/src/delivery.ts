@@ -76,7 +76,7 @@ export async function givenEndpoint({ api, app }: Vendor, receiver: HttpsReceive
 
 export const envelopeOf = (request: ReceivedRequest) => JSON.parse(request.body.toString()) as Envelope
 
-/** The parts of `Webhook-Signature`. Throws if the header does not have the format of interface section 5. */
+/** The parts of `Webhook-Signature`. Throws if the header does not have the format of docs/guides/webhooks.md, "Receive deliveries". */
 export function signatureOf(request: ReceivedRequest): { time: number; hex: string } {
   const header = String(request.headers['webhook-signature'])
   const parts = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header)

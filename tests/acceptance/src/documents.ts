@@ -23,8 +23,14 @@ export const scripts = [
 
 /** Documents with the languages of which another test runs every block. */
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
-  // sdk/typescript/test/webhook-recipes.test.ts
-  [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
+  // sdk/suite/src/guides.test.ts
+  [guide('quickstart')]: ['python', 'go', 'java'],
+  [guide('products')]: ['python', 'go', 'java', 'rust', 'c', 'cpp', 'csharp'],
+  [guide('offline')]: ['python', 'go', 'java', 'rust'],
+  // sdk/typescript/test/webhook-recipes.test.ts; sdk/suite/src/guides.test.ts
+  [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'rust', 'csharp', 'php', 'ruby'],
+  // backend-clients.full.test.ts
+  [guide('backends')]: ['sh', 'python', 'go'],
   // sdk/python/tests/test_readme.py
   'sdk/python/README.md': ['python'],
   // sdk/go, with `go test`; sdk/java, with `mvn test`; sdk/rust, with `cargo test`

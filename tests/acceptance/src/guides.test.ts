@@ -94,7 +94,7 @@ async function givenCluster(cwd: string): Promise<void> {
   const kubectl = `#!/bin/bash
 set -eu
 case "$*" in
-  *licensing-admin*) exec env -i ${variables.join(' ')} '${process.execPath}' '${admin}' "\${@:6}" ;;
+  *licensing-admin*) exec env -i ${variables.join(' ')} '${process.execPath}' '${admin}' "\${@:7}" ;;
   *psql*) grep --quiet 'create database notifier' ;;
   'apply -k'*) test -f "$3/kustomization.yaml" ;;
   *'create secret'*) test -s "$(sed 's/.*--from-env-file=//' <<< "$*")" ;;
@@ -108,9 +108,8 @@ esac
 
 /** Installs the SDK's dependencies from this checkout, so that nothing is downloaded from the public registry. */
 async function givePublicLibraries(cwd: string): Promise<void> {
-  for (const name of ['jose', '@noble/ed25519']) {
-    await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
-  }
+  const name = '@noble/ed25519'
+  await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
 }
 
 /** Converts a document to one script, which writes files and runs commands in the order of the text. */

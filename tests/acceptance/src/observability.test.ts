@@ -96,7 +96,7 @@ test('a request has one trace from REST over gRPC and NATS to the webhook and on
     expect(spans.map(({ service, name }) => `${service}: ${name}`)).toEqual(
       expect.arrayContaining([
         'gateway: POST /v1/licences/{licence_id}/suspend',
-        'licensing: SuspendLicence',
+        'licensing: licensing.v1.LicensingService/SuspendLicence',
         'notifier: webhook attempt',
       ]),
     )

@@ -1,7 +1,7 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import { insertDelivery } from '../../../services/billing/src/inbox/inbox-queries.ts'
+import { insertDelivery, insertEvents } from '../../../services/billing/src/inbox/inbox-queries.ts'
 import { isUsed } from '../../../services/billing/src/processor/stripe/events.ts'
 import { scaled } from './bench-scale.ts'
 import { givenMixedLoad, givenPaidCheckouts } from './paid-checkouts.ts'
@@ -130,12 +130,8 @@ async function bareInserts(sql: Database, url: string, events: ProcessorEvent[])
 
 /** Inserts all events in one statement, because the processing is measured, not the arrival. */
 async function putIn(sql: Database, events: ProcessorEvent[]): Promise<void> {
-  await sql`
-    insert into processor_events (processor, event_id, merchant, type, body)
-    select 'stripe', event_id, merchant, type, convert_to(body, 'UTF8')
-    from unnest(
-      ${events.map((event) => event.eventId)}::text[], ${events.map((event) => event.merchant)}::text[],
-      ${events.map((event) => event.type)}::text[], ${events.map((event) => event.body)}::text[]
-    ) as event (event_id, merchant, type, body)
-    on conflict (processor, event_id) do nothing`
+  await insertEvents(
+    sql,
+    events.map((event) => ({ ...event, processor: 'stripe', body: Buffer.from(event.body) })),
+  )
 }

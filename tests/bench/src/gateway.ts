@@ -102,6 +102,6 @@ function issueOf({ accountId, appId: applicationId }: Stack, planId: string) {
     actor: 'bench',
     external_ref: 'customer-1',
     idempotency_key: randomBytes(12).toString('hex'),
-    idempotency_hash: `\\x${'00'.repeat(32)}`,
+    idempotency_hash: new Uint8Array(32),
   }
 }

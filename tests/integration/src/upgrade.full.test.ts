@@ -18,7 +18,7 @@ if (releases.length === 0)
 const expansions = {
   catalog: ['applications', 'name'],
   licensing: ['licences', 'created_at'],
-  billing: ['processor_events', 'id'],
+  billing: ['processor_events', 'event_id'],
   notifier: ['deliveries', 'id'],
 } as const
 

@@ -37,7 +37,7 @@ test('each rule that a comment cites stands in a document of this repository, un
 })
 
 test('no comment cites a document that is not in the repository', () => {
-  const foreign = /\b(?:interface|decisions|additions) \d+(?:\.\d+)*[ ,.;:)]/i
+  const foreign = /\b(?:interface|decisions|additions),? (?:sections? )?\d+(?:\.\d+)*[ ,.;:)]/i
   expect(sources.filter((file) => foreign.test(textOf(file)) && !file.endsWith('citations.test.ts'))).toEqual(
     [],
   )

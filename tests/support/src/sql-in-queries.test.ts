@@ -7,8 +7,8 @@ import { expect, test } from 'vitest'
 /** Files with SQL that are not `…-queries.ts`, each with the reason. */
 const exceptions: [RegExp, string][] = [
   [
-    /^packages\/database\/src\/(?:connect|migrate|prepare)\.ts$/,
-    'they open and prepare the database of queries',
+    /^packages\/database\/src\/(?:connect|follow-clock|migrate|prepare)\.ts$/,
+    'they open and prepare the database of queries, or ask only for its time',
   ],
   [/^packages\/database\/src\/transaction\.ts$/, 'it begins and ends the transactions that queries run in'],
   [/^tools\/local-servers\/src\/databases\.ts$/, 'it creates databases and roles, and reads no table'],
@@ -52,25 +52,24 @@ function statementsIn(source: string): string[] {
   return found
 }
 
+const files = execFileSync(
+  'git',
+  [
+    'ls-files',
+    'services/*/src/*.ts',
+    'packages/*/src/*.ts',
+    'gateway/src/*.ts',
+    'tools/local-servers/src/*.ts',
+  ],
+  { cwd: CHECKOUT, encoding: 'utf8' },
+)
+  .split('\n')
+  .filter((file) => file !== '' && existsSync(join(CHECKOUT, file)) && !isForTests(file))
+const read = (file: string) => readFileSync(join(CHECKOUT, file), 'utf8')
+
 test('SQL is only in files of queries', () => {
-  const files = execFileSync(
-    'git',
-    [
-      'ls-files',
-      'services/*/src/*.ts',
-      'packages/*/src/*.ts',
-      'gateway/src/*.ts',
-      'tools/local-servers/src/*.ts',
-    ],
-    {
-      cwd: CHECKOUT,
-      encoding: 'utf8',
-    },
-  )
-    .split('\n')
-    .filter((file) => file !== '' && existsSync(join(CHECKOUT, file)) && !isForTests(file))
   const holding = files
-    .map((file) => ({ file, statements: statementsIn(readFileSync(join(CHECKOUT, file), 'utf8')) }))
+    .map((file) => ({ file, statements: statementsIn(read(file)) }))
     .filter(({ statements }) => statements.length > 0)
   const outside = holding.filter(({ file }) => !isQueries(file))
   expect(holding.filter(({ file }) => isQueries(file)).length).toBeGreaterThan(30)
@@ -79,6 +78,21 @@ test('SQL is only in files of queries', () => {
   for (const [exempt] of exceptions) {
     expect({ exempt, used: outside.some(({ file }) => exempt.test(file)) }).toEqual({ exempt, used: true })
   }
+})
+
+/** Whether a source passes rows to a statement, either as JSON or as an array for each column. */
+function passesRows(source: string): boolean {
+  const parameter = /\$\{(?:[^{}]|\{[^{}]*\})*\}/g
+  return /recordset\(|unnest\((?:[^(),]|\([^()]*\))*,/.test(source.replaceAll(parameter, '?'))
+}
+
+test('statements get rows only from rowsOf', () => {
+  const passing = files.filter((file) => passesRows(read(file)))
+  expect(passing).toEqual(['packages/database/src/row-queries.ts'])
+  expect(passesRows('from unnest(${rows.map(({ id }) => id)}::text[], ${ends}::int[]) as r (id, ends)')).toBe(
+    true,
+  )
+  expect(passesRows('from unnest(${rows.map(({ id }) => id)}::text[]) as id, plans')).toBe(false)
 })
 
 test('a statement with any tag is found, and texts and comments are not mistaken for statements', () => {

@@ -23,15 +23,22 @@ interface TestCertificate {
 }
 
 /**
- * Makes a certificate authority and a server certificate that it signs, valid from yesterday for a month. They are for HTTPS
+ * Makes a certificate authority and a server certificate that it signs, valid for a month. They are for HTTPS
  * receivers on this machine. The authority's key is not kept.
  *
  * @param hosts names and addresses that the certificate is for
+ * @param endsAt the end of the server certificate, which may be past
  */
-export async function makeCertificate(hosts: string[]): Promise<TestCertificate> {
+export async function makeCertificate(
+  hosts: string[],
+  endsAt = new Date(Date.now() + 30 * DAY_MS),
+): Promise<TestCertificate> {
   const authorityKeys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
   const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
-  const validity = { notBefore: new Date(Date.now() - DAY_MS), notAfter: new Date(Date.now() + 30 * DAY_MS) }
+  const validity = {
+    notBefore: new Date(Date.now() - 2 * DAY_MS),
+    notAfter: new Date(Date.now() + 30 * DAY_MS),
+  }
   const authority = await X509CertificateGenerator.createSelfSigned({
     ...validity,
     serialNumber: serialNumber(),
@@ -47,6 +54,7 @@ export async function makeCertificate(hosts: string[]): Promise<TestCertificate>
   })
   const certificate = await X509CertificateGenerator.create({
     ...validity,
+    notAfter: endsAt,
     serialNumber: serialNumber(),
     subject: `CN=${hosts[0]}`,
     issuer: authority.subject,

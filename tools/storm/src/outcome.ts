@@ -1,4 +1,4 @@
-import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import type { HistoryType, LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 
 // The outcome of a storm as plain data: all requests and answers, and the data of the system when no work is pending. The
 // checks read nothing else. Times are milliseconds since the epoch.
@@ -65,7 +65,8 @@ export interface Sent<Do extends keyof Requests = keyof Requests> {
   body: Record<string, unknown>
 }
 
-export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'status' | 'externalRef'> {
+export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'externalRef'> {
+  status: LicenceStatus
   legacyKey: string | null
   idempotencyKey: string | null
   maxActivations: number | null
@@ -73,10 +74,12 @@ export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'status' | 'e
   expiresOn: number | null
 }
 
-export interface HistoryEntry extends Texts<'licenceId' | 'type' | 'to' | 'actor'> {
+export interface HistoryEntry extends Texts<'licenceId' | 'actor'> {
   position: number
   at: number
-  from: string | null
+  type: HistoryType
+  from: LicenceStatus | null
+  to: LicenceStatus
   cause: string | null
 }
 

@@ -1,12 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  asVendor,
-  chargesOf,
-  givenPayment,
-  givenSession,
-  givenSubscription,
-  startWorld,
-} from '../test/support.ts'
+import { asVendor, chargesOf, givenSession, startWorld } from '../test/support.ts'
 import type { World } from '../test/support.ts'
 
 let world: World
@@ -62,34 +55,11 @@ test('after a declined card the page is shown again, with buttons to cancel or t
 })
 
 test('values of integrators are escaped', async () => {
-  const attack = '<img src=x onerror=alert(1)>'
-  await givenSession(world, { client_reference_id: attack })
-  const page = await read('/')
+  const attack = '"><img src=x onerror=alert(1)>'
+  const { id } = await givenSession(world, { cancel_url: `http://127.0.0.1/${attack}` })
+  const page = await read(`/pay/${id}`)
   expect(page).not.toContain(attack)
-  expect(page).toContain('&lt;img src=x onerror=alert(1)&gt;')
-})
-
-test('the overview has a button for what can happen to each object next', async () => {
-  const { charge } = await givenPayment(world)
-  const { subscription } = await givenSubscription(world)
-  const refunded = await submit('/actions/refund', { charge, amount: '1900' })
-  expect(refunded.headers.get('location')).toBe('/?done=refund&failed=')
-  await submit('/actions/dispute', { charge, kind: 'inquiry' })
-  await submit('/actions/cancel', { subscription, when: 'period_end' })
-  const page = await read('/')
-  for (const button of ['Refund all', 'Becomes a chargeback', 'Keep after all', 'Period ends']) {
-    expect(page).toContain(`<button>${button}</button>`)
-  }
-  expect(await world.stripe.charges.retrieve(charge, {}, asVendor)).toMatchObject({
-    amount_refunded: 1900,
-    disputed: true,
-  })
-})
-
-test('if an action is not possible, the page says why', async () => {
-  const { charge } = await givenPayment(world)
-  const refused = await submit('/actions/refund', { charge, amount: '999999' })
-  expect(await read(String(refused.headers.get('location')))).toContain('greater than unrefunded amount')
+  expect(page).toContain('&quot;&gt;&lt;img src=x onerror=alert(1)&gt;')
 })
 
 test('requests from another site are refused', async () => {

@@ -8,7 +8,6 @@ import { serveControl } from './control.ts'
 import { Deliveries } from './events.ts'
 import { serveCheckout } from './pages/checkout.ts'
 import { serveConsent } from './pages/consent.ts'
-import { serveOverview } from './pages/overview.ts'
 import { servePortal } from './pages/portal.ts'
 import { newWorld } from './world.ts'
 
@@ -55,7 +54,6 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const faults: Fault[] = []
   serveApi(server, world, faults)
   serveControl(server, world, deliveries, faults)
-  serveOverview(server, world, deliveries)
   serveCheckout(server, world)
   serveConsent(server, world)
   servePortal(server, world)

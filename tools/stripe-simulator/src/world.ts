@@ -165,11 +165,7 @@ export function list<T extends { id: string; created: number }>(
   matches: (object: T) => boolean,
 ): T[] {
   const found = [...objects.values()].filter((each) => world.owners.get(each.id) === account && matches(each))
-  return newestFirst(found)
-}
-
-export function newestFirst<T extends { created: number }>(objects: T[]): T[] {
-  return objects.toReversed().toSorted((a, b) => b.created - a.created)
+  return found.toReversed().toSorted((a, b) => b.created - a.created)
 }
 
 export function priceKey(account: Owner, id: string): string {

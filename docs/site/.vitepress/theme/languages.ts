@@ -68,7 +68,13 @@ export const Languages = defineComponent({
       tabs?.querySelectorAll('button')[next]?.focus()
     }
     const onKey = (event: KeyboardEvent) => {
-      const to = { ArrowLeft: current() - 1, ArrowRight: current() + 1, Home: 0, End: -1 }[event.key]
+      const moves: Record<string, number> = {
+        ArrowLeft: current() - 1,
+        ArrowRight: current() + 1,
+        Home: 0,
+        End: -1,
+      }
+      const to = moves[event.key]
       if (to === undefined) return
       event.preventDefault()
       select(to, event.currentTarget as HTMLElement)

@@ -79,7 +79,7 @@ const fields = {
     given: plans,
     shown: z.array(id('pln')).nullable(),
     about:
-      'Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent.',
+      'Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent.',
   },
   paused: {
     given: z.boolean(),

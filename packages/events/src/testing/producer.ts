@@ -36,7 +36,7 @@ export async function givenProducer(natsUrl: string, source: Source) {
     /** Commits events in one transaction, in order. */
     async publish(events: Event[], traceParent?: string): Promise<void> {
       const rows = events.map((event) => ({
-        accountId: event.accountId,
+        account_id: event.accountId,
         partition: partitionOf(event.accountId),
         payload: batchOf(event, traceParent ?? null),
       }))

@@ -2,7 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
-import { planQuery, updatePlan, type Plan } from '../../api/plans.ts'
+import { planQuery, updatePlan, type Plan, type PlanFields } from '../../api/plans.ts'
 import { useAddress } from '../../address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, ReadNow, Dialog } from '../../parts/dialog.tsx'
@@ -74,12 +74,15 @@ function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
     <Form
       submit="Save"
       run={async (values) => {
-        const [name, code, days] = [values.text('name'), values.text('code'), values.number('trial_days')]
-        await updatePlan(appId, before.id, {
-          ...(name !== before.name && { name }),
-          ...(code !== before.code && { code }),
-          ...(days !== before.trial_days && { trial_days: days }),
-        })
+        const given: Omit<PlanFields, 'metadata'> = {
+          name: values.text('name'),
+          code: values.text('code'),
+          trial_days: values.number('trial_days'),
+        }
+        const changed = Object.entries(given).filter(
+          ([name, value]) => value !== before[name as keyof typeof given],
+        )
+        await updatePlan(appId, before.id, Object.fromEntries(changed))
         onDone()
       }}
     >

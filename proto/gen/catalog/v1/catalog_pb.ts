@@ -1990,7 +1990,7 @@ export type PlanCopy = Message<"catalog.v1.PlanCopy"> & {
   trialDays?: number | undefined;
 
   /**
-   * Of the plan's application.
+   * The application of the plan.
    *
    * @generated from field: int32 expiring_notice_days = 11;
    */

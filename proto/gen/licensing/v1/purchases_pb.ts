@@ -112,7 +112,7 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
   externalRef?: string | undefined;
 
   /**
-   * With `paid`: absent if the purchase never ends by time. Required with `renewed`. With `canceled`: when the purchase ends,
+   * With `paid`: absent if the purchase never ends by time. Required with `renewed`. With `cancelled`: when the purchase ends,
    * whatever its renewals gave; absent: when it was cancelled.
    *
    * @generated from field: google.protobuf.Timestamp ends_at = 10;

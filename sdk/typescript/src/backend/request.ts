@@ -96,7 +96,7 @@ function readAnswer(response: Response, text: string): Outcome {
     typeof body === 'object' && body !== null && 'code' in body && typeof body.code === 'string'
   const problem = isProblem ? (body as Record<string, unknown>) : { detail: `status ${status}` }
   const code = isProblem ? String(problem['code']) : 'unexpected_answer'
-  const asked = retryAfterMs(headers.get('retry-after'), Date.now(), headers.get('date'))
+  const asked = retryAfterMs(headers)
   const waitMs = asked === null ? null : Math.min(asked, MAX_WAIT_MS)
   return { error: new LicensingApiError(code, status, problem), waitMs }
 }

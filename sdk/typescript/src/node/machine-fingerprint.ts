@@ -106,36 +106,16 @@ async function content(path: string): Promise<string> {
  * Placeholders that many machines have instead of an id: systemd's before the first boot, and the defaults of firmware
  * whose maker wrote no id. Letters and digits only, in lower case.
  */
-const PLACEHOLDERS = new Set([
-  'uninitialized',
-  'none',
-  'null',
-  'unknown',
-  'na',
-  'notapplicable',
-  'notavailable',
-  'notspecified',
-  'notsettable',
-  'invalid',
-  'default',
-  'defaultstring',
-  'systemserialnumber',
-  'serialnumber',
-  'tobefilledbyoem',
-  'oem',
-  'oemstring',
-  '03000200040005000006000700080009',
-  '00020003000400050006000700080009',
-  '123456781234567890abcddeefaabbcc',
-  '1234567812345678123456789abcdef0',
-  '12345678901234567890123456789012',
-  '0123456789abcdef0123456789abcdef',
-  '4c4c454400002010802080c04f202020',
-  'fefefefefefefefefefefefefefefefe',
-])
+const PLACEHOLDERS = `
+  uninitialized none null unknown na notapplicable notavailable notspecified notsettable invalid default defaultstring
+  systemserialnumber serialnumber tobefilledbyoem oem oemstring
+  03000200040005000006000700080009 00020003000400050006000700080009
+  123456781234567890abcddeefaabbcc 1234567812345678123456789abcdef0 12345678901234567890123456789012
+  0123456789abcdef0123456789abcdef 4c4c454400002010802080c04f202020 fefefefefefefefefefefefefefefefe
+`.split(/\s+/)
 
 /** Whether a text is blank, a placeholder, or one character repeated (zeros): no id of one machine. */
 function isPlaceholderId(id: string): boolean {
   const plain = id.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
-  return /^(.?)\1*$/.test(plain) || PLACEHOLDERS.has(plain)
+  return /^(.?)\1*$/.test(plain) || PLACEHOLDERS.includes(plain)
 }

@@ -8,7 +8,7 @@ function delaysOf(failures: number, random: number): number[] {
   const delays: number[] = []
   let pace: Backoff = NO_BACKOFF
   for (let failure = 0; failure < failures; failure++) {
-    pace = afterFailure(pace, NOW, { random, retryAfterMs: null })
+    pace = afterFailure(pace, NOW, null, undefined, random)
     delays.push(pace.retryAt - NOW)
   }
   return delays
@@ -24,8 +24,7 @@ describe('the pace after failures', () => {
   })
 
   it('waits no longer than the configured maximum', () => {
-    const wait = { random: 0, retryAfterMs: null, maxMs: 10_000 }
-    expect(afterFailure(NO_BACKOFF, NOW, wait).retryAt).toBe(NOW + 10_000)
+    expect(afterFailure(NO_BACKOFF, NOW, null, 10_000, 0).retryAt).toBe(NOW + 10_000)
   })
 
   it('never tries before the service allows it', () => {
@@ -34,7 +33,7 @@ describe('the pace after failures', () => {
         integer({ min: 0, max: 3_600_000 }),
         double({ min: 0, max: 1, noNaN: true }),
         (retryAfterMs, random) => {
-          const pace = afterFailure(NO_BACKOFF, NOW, { random, retryAfterMs })
+          const pace = afterFailure(NO_BACKOFF, NOW, retryAfterMs, undefined, random)
           return pace.retryAt >= NOW + retryAfterMs && isBlocked(pace, NOW) === retryAfterMs > 0
         },
       ),
@@ -46,7 +45,7 @@ describe('the pace after failures', () => {
     const retryAfter = option(integer({ min: 0, max: 3_600_000 }))
     assert(
       property(backward, retryAfter, (setBackBy, retryAfterMs) => {
-        const pace = afterFailure(NO_BACKOFF, NOW, { random: 0, retryAfterMs })
+        const pace = afterFailure(NO_BACKOFF, NOW, retryAfterMs, undefined, 0)
         const later = NOW - setBackBy
         return earliest(pace, later, later) - later <= 3_600_000
       }),

@@ -18,6 +18,25 @@ export interface Attempts {
 
 export type Kind = 'token' | 'list'
 
+export interface Backoff {
+  readonly failures: number
+  /** When the background tries again after a failure. */
+  readonly retryAt: number
+  /** No call before this time (`Retry-After`). */
+  readonly blockedUntil: number
+}
+
+export const NO_BACKOFF: Backoff = { failures: 0, retryAt: 0, blockedUntil: 0 }
+
+/** The attempts of a client that was just created. */
+export const NO_ATTEMPTS: Attempts = {
+  isStoreRead: false,
+  absence: 'not_activated',
+  failure: null,
+  problem: null,
+  backoff: { token: NO_BACKOFF, list: NO_BACKOFF },
+}
+
 /** A problem before it is recorded. */
 export interface Trouble {
   readonly code: Problem['code']
@@ -39,51 +58,14 @@ export function withProblem(
   return attempts.problem?.operation === operation ? { ...attempts, problem: null } : attempts
 }
 
-const TOKEN_OPERATIONS: ReadonlySet<Operation> = new Set([
-  'activate',
-  'activate_offline',
-  'refresh',
-  'migrate',
-  'start_trial',
-  'release',
-  'deactivate',
-])
+/** The operations that do not concern a token. */
+const OTHER_OPERATIONS: ReadonlySet<Operation> = new Set(['check', 'call_home', 'store', 'internal'])
 
 /** There is another token, or none any more (`absence`): former failures and problems of tokens have ended. */
 export function withNewToken(attempts: Attempts, absence: AbsenceReason = attempts.absence): Attempts {
   const { problem } = attempts
-  const isEnded = problem !== null && TOKEN_OPERATIONS.has(problem.operation)
-  return { ...attempts, absence, failure: null, problem: isEnded ? null : problem }
-}
-
-/**
- * When the service may be called again for one kind of request. All values are milliseconds of trusted time.
- */
-export interface Backoff {
-  readonly failures: number
-  /** When the background tries again after a failure. */
-  readonly retryAt: number
-  /** No call before this time (`Retry-After`). */
-  readonly blockedUntil: number
-}
-
-export const NO_BACKOFF: Backoff = { failures: 0, retryAt: 0, blockedUntil: 0 }
-
-/** The attempts of a client that was just created. */
-export const NO_ATTEMPTS: Attempts = {
-  isStoreRead: false,
-  absence: 'not_activated',
-  failure: null,
-  problem: null,
-  backoff: { token: NO_BACKOFF, list: NO_BACKOFF },
-}
-
-export interface DelayOptions {
-  /** 0 to 1. */
-  readonly random: number
-  /** The wait that the service asked for. */
-  readonly retryAfterMs: number | null
-  readonly maxMs?: number | undefined
+  const isKept = problem !== null && OTHER_OPERATIONS.has(problem.operation)
+  return { ...attempts, absence, failure: null, problem: isKept ? problem : null }
 }
 
 const FIRST_DELAY_MS = 30_000
@@ -91,14 +73,19 @@ const MAX_DELAY_MS = 3_600_000
 
 /**
  * The pace after a failure: 30 s, doubling to an hour, shortened by up to half at random, so that products do not
- * retry together.
+ * retry together. `retryAfterMs` is the wait that the service asked for.
  */
-export function afterFailure(backoff: Backoff, time: number, wait: DelayOptions): Backoff {
-  const { random, retryAfterMs, maxMs = MAX_DELAY_MS } = wait
-  const doubled = FIRST_DELAY_MS * 2 ** Math.min(backoff.failures, 20)
+export function afterFailure(
+  { failures }: Backoff,
+  time: number,
+  retryAfterMs: number | null,
+  maxMs = MAX_DELAY_MS,
+  random = Math.random(),
+): Backoff {
+  const doubled = FIRST_DELAY_MS * 2 ** Math.min(failures, 20)
   const delay = Math.min(doubled, maxMs, MAX_DELAY_MS) * (1 - random / 2)
   return {
-    failures: backoff.failures + 1,
+    failures: failures + 1,
     retryAt: time + Math.max(delay, retryAfterMs ?? 0),
     blockedUntil: retryAfterMs === null ? 0 : time + retryAfterMs,
   }

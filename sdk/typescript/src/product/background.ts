@@ -73,40 +73,32 @@ export interface DueTimes {
   readonly tokenEnd: number | null
 }
 
-interface BackgroundInput {
-  readonly held: Held
-  readonly attempts: Attempts
-  /** The product asked for a licence. */
-  readonly isRequested: boolean
-  /** A number from 0 to 1, constant for the life of a client: spreads installations that were started together. */
-  readonly jitter: number
-}
-
-/** The work that is due, at the time that was last observed. */
-export function dueTimes(input: BackgroundInput): DueTimes {
-  const { held, attempts, jitter } = input
+/**
+ * The work that is due, at the time that was last observed.
+ *
+ * @param isRequested whether the product asked for a licence
+ * @param jitter a number from 0 to 1, constant for the life of a client: spreads installations that were started together
+ */
+export function dueTimes(held: Held, attempts: Attempts, isRequested: boolean, jitter: number): DueTimes {
   const { time, turnedBack } = held.time
+  const { backoff } = attempts
   const { list, namedBy } = revocationsOf(held)
   const claims = tokenOf(held)?.claims
-  if (namedBy !== null) return { time, list: null, token: null, tokenEnd: null }
-  if (!claims) return { time, list: null, token: activationDue(input), tokenEnd: null }
-
-  const lateness = claims.offline ? 0 : ((claims.expiresAt - claims.issuedAt) / 10) * jitter
-  const isUrgent = turnedBack && !claims.offline
-  const refresh = isUrgent ? time : claims.refreshAfter + lateness
-  const token = earliest(attempts.backoff.token, refresh, time)
-  if (time >= claims.expiresAt) return { time, list: null, token, tokenEnd: null }
-
+  const nothing = { time, list: null, token: null, tokenEnd: null }
+  if (namedBy !== null) return nothing
+  if (!claims) {
+    // A first activation that failed is retried. If it was refused, it is retried only when the product calls again.
+    const { status } = statusOf(held, attempts)
+    const isRetried = isRequested && status === 'unlicensed' && backoff.token.failures > 0
+    return isRetried ? { ...nothing, token: earliest(backoff.token, time, time) } : nothing
+  }
+  const { issuedAt, expiresAt, refreshAfter, checkIntervalMs, offline } = claims
+  const refresh =
+    turnedBack && !offline ? time : refreshAfter + (offline ? 0 : (expiresAt - issuedAt) / 10) * jitter
+  const token = earliest(backoff.token, refresh, time)
+  if (time >= expiresAt) return { ...nothing, token }
   // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
-  const interval = claims.checkIntervalMs * (1 - jitter / 10)
-  const checkedAt = list?.checkedAt ?? null
-  const check = checkedAt === null || list?.more ? time : checkedAt + interval
-  return { time, list: earliest(attempts.backoff.list, check, time), token, tokenEnd: claims.expiresAt }
-}
-
-/** A first activation that failed is retried. If it was refused, it is retried only when the product calls again. */
-function activationDue({ held, attempts, isRequested }: BackgroundInput): number | null {
-  const { token } = attempts.backoff
-  const isRetried = isRequested && statusOf(held, attempts).status === 'unlicensed' && token.failures > 0
-  return isRetried ? earliest(token, held.time.time, held.time.time) : null
+  const isKnown = list !== null && list.checkedAt !== null && !list.more
+  const check = isKnown ? list.checkedAt + checkIntervalMs * (1 - jitter / 10) : time
+  return { time, list: earliest(backoff.list, check, time), token, tokenEnd: expiresAt }
 }

@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { activate, activateOffline, callHome, check, deactivate, isRevoked, isUsable } from './calls.ts'
+import { activate, activateOffline, callHome, check, deactivate } from './calls.ts'
 import { migrate, refresh, release, startTrial } from './calls.ts'
 import { tokenOf } from './held.ts'
 import { Session, type LicenceListener } from './session.ts'
@@ -67,14 +67,11 @@ export interface LicenceClientOptions {
  */
 export class LicenceClient {
   readonly #session: Session
-  /** The last call that asked for a licence: the background retries it. */
-  #start = () => this.activate()
 
   /** @throws TypeError if `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
     const { appId, fingerprint, host, productVersion, licenceKey = null } = options
     const send: typeof fetch = options.fetch ?? ((...request) => globalThis.fetch(...request))
-    const renew = () => (tokenOf(this.#session.held) ? this.refresh() : this.#start())
     this.#session = new Session({
       identity: { appId, fingerprint, licenceKey, trust: readTrust(options.rootKey) },
       product: { host, productVersion },
@@ -83,7 +80,7 @@ export class LicenceClient {
       newNonce: options.nonce ?? randomNonce,
       store: options.store ?? memoryStore(),
       timeoutMs: options.timeoutMs ?? 5000,
-      backgroundTasks: options.background === false ? null : { check: () => this.check(), renew },
+      background: options.background !== false,
     })
   }
 
@@ -120,13 +117,9 @@ export class LicenceClient {
    * if (!usable) showLicencePage(reason)
    */
   activate(): Promise<LicenceState> {
-    this.#start = () => this.activate()
-    return this.#session.run('activate', async (signal) => {
-      this.#session.isRequested = true
-      if (this.#usable() || isRevoked(this.#session)) return
-      const { held } = this.#session
-      const renewable = tokenOf(held) && held.licence.key === null
-      await (renewable ? refresh : activate)(this.#session, signal)
+    return this.#session.run('activate', () => {
+      this.#session.request = () => this.activate()
+      return activate(this.#session)
     })
   }
 
@@ -142,11 +135,9 @@ export class LicenceClient {
    * if (reason === 'trial_used') showOrderPage()
    */
   startTrial(planCode: string): Promise<LicenceState> {
-    this.#start = () => this.startTrial(planCode)
-    return this.#session.run(`startTrial ${planCode}`, async (signal) => {
-      this.#session.isRequested = true
-      if (this.#usable() || isRevoked(this.#session)) return
-      await startTrial(this.#session, planCode, signal)
+    return this.#session.run(`startTrial ${planCode}`, () => {
+      this.#session.request = () => this.startTrial(planCode)
+      return startTrial(this.#session, planCode)
     })
   }
 
@@ -192,7 +183,7 @@ export class LicenceClient {
    * @example const { expiresAt } = await licence.refresh()
    */
   refresh(): Promise<LicenceState> {
-    return this.#session.run('refresh', (signal) => refresh(this.#session, signal))
+    return this.#session.run('refresh', () => refresh(this.#session))
   }
 
   /**
@@ -202,7 +193,7 @@ export class LicenceClient {
    * @example const { revocations } = await licence.check()
    */
   check(): Promise<LicenceState> {
-    return this.#session.run('check', (signal) => check(this.#session, signal))
+    return this.#session.run('check', () => check(this.#session))
   }
 
   /**
@@ -249,10 +240,9 @@ export class LicenceClient {
    * @example const { usable } = await licence.migrateAsync('OLD-1234')
    */
   migrateAsync(legacyKey: string): Promise<LicenceState> {
-    this.#start = () => this.migrateAsync(legacyKey)
-    return this.#session.run(`migrate ${legacyKey}`, async (signal) => {
-      this.#session.isRequested = true
-      await migrate(this.#session, legacyKey, signal)
+    return this.#session.run(`migrate ${legacyKey}`, () => {
+      this.#session.request = () => this.migrateAsync(legacyKey)
+      return migrate(this.#session, legacyKey)
     })
   }
 
@@ -263,9 +253,9 @@ export class LicenceClient {
    * @example const { reason } = await licence.deactivate() // 'deactivated'
    */
   deactivate(): Promise<LicenceState> {
-    return this.#session.run('deactivate', async (signal) => {
-      await deactivate(this.#session, signal)
-      if (!tokenOf(this.#session.held)) this.#session.isRequested = false
+    return this.#session.run('deactivate', async () => {
+      await deactivate(this.#session)
+      if (!tokenOf(this.#session.held)) this.#session.request = null
     })
   }
 
@@ -277,9 +267,9 @@ export class LicenceClient {
    * @example await licence.release()
    */
   release(): Promise<LicenceState> {
-    return this.#session.run('release', async (signal) => {
-      await release(this.#session, signal)
-      if (!tokenOf(this.#session.held)) this.#session.isRequested = false
+    return this.#session.run('release', async () => {
+      await release(this.#session)
+      if (!tokenOf(this.#session.held)) this.#session.request = null
     })
   }
 
@@ -289,7 +279,7 @@ export class LicenceClient {
    * @example await licence.callHome()
    */
   callHome(): Promise<LicenceState> {
-    return this.#session.run('callHome', (signal) => callHome(this.#session, signal))
+    return this.#session.run('callHome', () => callHome(this.#session))
   }
 
   /**
@@ -317,15 +307,10 @@ export class LicenceClient {
     this.stop()
   }
 
-  #usable(): boolean {
-    this.#session.time()
-    return isUsable(this.#session)
-  }
-
   #usableClaims() {
     // The first call starts the client, and is answered at once, from the token that is known at that moment.
     if (!this.#session.started) void this.ready()
-    if (this.#usable()) return tokenOf(this.#session.held)?.claims ?? null
+    if (this.state.usable) return tokenOf(this.#session.held)?.claims ?? null
     this.#session.wake()
     return null
   }

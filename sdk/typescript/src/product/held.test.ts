@@ -52,7 +52,8 @@ const licences = record<Licence>({
 
 const lists = tuple(few, few, option(few, orNull), texts, option(few, orNull)).map(
   ([version, issuedAt, etagSince, etag, checkedAt]): HeldList => {
-    const content = { version, issuedAt, expiresAt: issuedAt + 20, more: version === 1 }
+    const more = version === 1
+    const content = { version, since: null, revoked: [], issuedAt, expiresAt: issuedAt + 20, more }
     return { jws: JSON.stringify(content), ...content, etag, etagSince, checkedAt }
   },
 )

@@ -57,14 +57,8 @@ export interface Revocations {
   readonly namedBy: string | null
 }
 
-export interface HeldList {
-  readonly jws: string
-  readonly version: number
-  /** The list goes on after `version`, so it does not show that the licence is not revoked. */
-  readonly more: boolean
-  readonly issuedAt: number
-  /** After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long before. */
-  readonly expiresAt: number
+/** A list, and what the service said of it. After its `expiresAt` it is outdated, even if an unsigned answer confirms it. */
+export interface HeldList extends RevocationList {
   readonly etag: string | null
   /** The `since` of the request that the ETag answers. */
   readonly etagSince: number | null
@@ -271,10 +265,9 @@ function applyList(held: Held, { list, etag, since }: Verified & { kind: 'list' 
   const named = licenceId !== undefined && list.revoked.includes(licenceId)
   const known = named ? withRevocations(held, { namedBy: list.jws }) : held
   if (acceptanceOf(list, held) !== 'accepted') return known
-  const { jws, version, more, issuedAt, expiresAt } = list
-  const checkedAt = more ? (current?.checkedAt ?? null) : Math.max(held.time.time, issuedAt)
-  const accepted = { jws, version, more, issuedAt, expiresAt, etag, etagSince: since, checkedAt }
-  return { ...withRevocations(known, { list: accepted }), time: notBefore(held.time, issuedAt) }
+  const time = notBefore(held.time, list.issuedAt)
+  const checkedAt = list.more ? (current?.checkedAt ?? null) : time.time
+  return { ...withRevocations(known, { list: { ...list, etag, etagSince: since, checkedAt } }), time }
 }
 
 /** Largest accepted difference between the service's clock and the trusted time. */
@@ -302,14 +295,11 @@ function withRevocations(held: Held, change: Partial<Revocations>): Held {
 }
 
 /**
- * Whether the next request for an offline file needs a nonce, so that the file can set the time back: nothing is granted, and
- * the trusted time is ahead of the local clock. So an older file never sets the time back.
+ * Adds a nonce if the next offline file may set the time back: nothing is granted, and the trusted time is ahead of the local
+ * clock. So an older file never sets the time back.
  */
-export function needsNonce(held: Held): boolean {
+export function withFileNonce(held: Held, newNonce: () => string): Held {
   const expiresAt = tokenOf(held)?.claims.expiresAt ?? -Infinity
-  return held.licence.nonce === null && isAhead(held.time) && held.time.time >= expiresAt
-}
-
-export function withNonce(held: Held, nonce: string): Held {
-  return { ...held, licence: { ...held.licence, nonce } }
+  const isNeeded = held.licence.nonce === null && isAhead(held.time) && held.time.time >= expiresAt
+  return isNeeded ? { ...held, licence: { ...held.licence, nonce: newNonce() } } : held
 }

@@ -56,19 +56,19 @@ const otherRefusals = [
 export const refusalReasons: readonly RefusalReason[] = [...Object.keys(refusingStatuses), ...otherRefusals]
 
 /** Why an offline licence file was refused. */
-export type FileRefusal = (typeof fileRefusals)[number]
-export const fileRefusals = [
-  'root_key_required',
-  'file_malformed',
-  'file_of_another_application',
-  'file_of_another_machine',
-  'file_expired',
-  'file_outdated',
-  'keys_outdated',
-  'untrusted_keys',
-  'untrusted_signature',
-  'unsupported_runtime',
-] as const
+export type FileRefusal = keyof typeof FILE_REFUSALS
+export const FILE_REFUSALS = {
+  root_key_required: 'offline files need a client with a rootKey',
+  file_malformed: 'the text is no offline licence file',
+  file_of_another_application: 'the file was made for another application',
+  file_of_another_machine: 'the file was made for another fingerprint',
+  file_expired: 'the file is past its end',
+  file_outdated: 'the file is older than the one in use',
+  keys_outdated: 'the key that signed the file has been withdrawn',
+  untrusted_keys: 'the file is not signed with a root key of this product',
+  untrusted_signature: 'the token is not signed by a key of the file',
+  unsupported_runtime: 'Web Crypto of this runtime does not support Ed25519',
+}
 
 /** Why there is no token, before the service was asked. */
 export type AbsenceReason = FileRefusal | (typeof absenceReasons)[number]

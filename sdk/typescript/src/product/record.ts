@@ -1,85 +1,52 @@
 import { emptyHeld, mergeKeys, NO_LICENCE, revocationsOf, tokenOf } from './held.ts'
 import type { Held, HeldList, Licence, Token } from './held.ts'
-import { readLicenceKey } from './licence-key.ts'
-import { isCount, isNullOr, isObject, isString, isTimestamp } from './shape.ts'
 import type { AbsenceReason } from './reasons.ts'
+import { hasFields, isBoolean, isCount, isNullOr, isObject, isString, isTimestamp } from './shape.ts'
+import type { Check, Checked } from './shape.ts'
 import { admit, mergeTimes, type SeenTime } from './time.ts'
 import { isKeySet, readList, readStoredKeys, readStoredToken } from './trust.ts'
-import type { Identity, Keys, KeySet, RevocationList } from './trust.ts'
+import type { Identity, Keys, RevocationList } from './trust.ts'
 
 /** The text of a store: JSON with these fields. It is not trusted, and everything in it is verified again. */
-interface StoredRecord {
-  readonly format: 1
-  readonly app_id: string
-  readonly licence_key: string | null
-  readonly legacy_key: string | null
-  readonly fingerprint: string
-  readonly token: string | null
-  readonly floating: boolean
-  readonly refusal: string | null
-  readonly signed_keys: string | null
-  readonly jwks: KeySet | null
-  readonly jwks_at: string
-  readonly file_keys: string | null
-  readonly revocations: StoredRevocations | null
-  readonly seen: StoredTime
-  readonly revision: number
-  readonly nonce: string | null
-}
+type StoredRecord = Checked<typeof recordFields>
+type StoredRevocations = Checked<typeof revocationFields>
+type StoredTime = Checked<typeof timeFields>
 
-interface StoredRevocations {
-  readonly list: string | null
-  readonly named_by: string | null
-  readonly etag: string | null
-  readonly etag_since: number | null
-  readonly checked_at: string
-}
+const isText = isNullOr(isString)
 
-interface StoredTime {
-  readonly time: string
-  readonly local: string
-  readonly turned_back: boolean
-  readonly corrections: number
-}
-
-type Fields<Shape> = { readonly [Name in keyof Shape]: (value: unknown) => boolean }
-
-const isNullOrString = isNullOr(isString)
-const isBoolean = (value: unknown): boolean => typeof value === 'boolean'
-
-/** Which value each field may have. A record with another one is ignored as a whole. */
-export const recordFields: Fields<StoredRecord> = {
-  format: (value) => value === 1,
-  app_id: isString,
-  licence_key: isNullOrString,
-  legacy_key: isNullOrString,
-  fingerprint: isString,
-  token: isNullOrString,
-  floating: isBoolean,
-  refusal: isNullOrString,
-  signed_keys: isNullOrString,
-  jwks: isNullOr(isKeySet),
-  jwks_at: isTimestamp,
-  file_keys: isNullOrString,
-  revocations: (value) => value === null || hasFields(value, revocationFields),
-  seen: (value) => hasFields(value, timeFields),
-  revision: isCount,
-  nonce: isNullOrString,
-}
-
-export const revocationFields: Fields<StoredRevocations> = {
-  list: isNullOrString,
-  named_by: isNullOrString,
-  etag: isNullOrString,
+export const revocationFields = {
+  list: isText,
+  named_by: isText,
+  etag: isText,
   etag_since: isNullOr((value): value is number => typeof value === 'number'),
   checked_at: isTimestamp,
 }
 
-export const timeFields: Fields<StoredTime> = {
+export const timeFields = {
   time: isTimestamp,
   local: isTimestamp,
   turned_back: isBoolean,
   corrections: isCount,
+}
+
+/** Which value each field may have. A record with another one is ignored as a whole. */
+export const recordFields = {
+  format: ((value) => value === 1) as Check<1>,
+  app_id: isString,
+  licence_key: isText,
+  legacy_key: isText,
+  fingerprint: isString,
+  token: isText,
+  floating: isBoolean,
+  refusal: isText,
+  signed_keys: isText,
+  jwks: isNullOr(isKeySet),
+  jwks_at: isTimestamp,
+  file_keys: isText,
+  revocations: isNullOr(hasFields(revocationFields)),
+  seen: hasFields(timeFields),
+  revision: isCount,
+  nonce: isText,
 }
 
 /** The fields that may be absent. */
@@ -90,14 +57,11 @@ export const recordDefaults = {
   jwks_at: timestamp(0),
   revision: 0,
   nonce: null,
-} as const satisfies Partial<StoredRecord>
+} satisfies Partial<StoredRecord>
 
-export const timeDefaults = { turned_back: false, corrections: 0 } as const satisfies Partial<StoredTime>
+export const timeDefaults = { turned_back: false, corrections: 0 } satisfies Partial<StoredTime>
 
-function hasFields<Shape>(value: unknown, fields: Fields<Shape>): boolean {
-  if (!isObject(value)) return false
-  return Object.entries<(value: unknown) => boolean>(fields).every(([name, check]) => check(value[name]))
-}
+const isRecord = hasFields(recordFields)
 
 function parse(text: string): StoredRecord | null {
   try {
@@ -105,7 +69,7 @@ function parse(text: string): StoredRecord | null {
     if (!isObject(value)) return null
     const seen = isObject(value['seen']) ? { ...timeDefaults, ...value['seen'] } : null
     const record = { ...recordDefaults, ...value, seen }
-    return hasFields(record, recordFields) ? (record as unknown as StoredRecord) : null
+    return isRecord(record) ? record : null
   } catch {
     return null
   }
@@ -123,18 +87,17 @@ export interface Found {
 
 /** Reads and verifies the text of the store. `mine` is the knowledge so far, after the clock was read. */
 export async function readRecord(text: string | null, mine: Held, identity: Identity): Promise<Found> {
-  const nothing = { held: emptyHeld(identity.licenceKey, mine.time.local), foreignRevision: null }
   const record = text === null ? null : parse(text)
-  if (!record) return { ...nothing, absence: text === null ? null : 'store_corrupt' }
-  if (record.app_id !== identity.appId) return { ...nothing, absence: null }
-
+  if (!record || record.app_id !== identity.appId) {
+    const absence = text === null || record ? null : 'store_corrupt'
+    return { held: emptyHeld(identity.licenceKey, mine.time.local), absence, foreignRevision: null }
+  }
   const time = readTime(record.seen)
   const now = mergeTimes(mine.time, admit(time, mine.time)).time
   const storedKeys = await readStoredKeys(record, identity)
   const keys = mergeKeys(mine.keys, storedKeys)
   const { licence, ...found } = await readLicence(record, mine, identity, keys, now)
-  const lists = await readLists(record.revocations, keys, identity.appId)
-  const revocations = revocationsIn(record.revocations, lists, licence.token, mine)
+  const revocations = await readRevocations(record.revocations, licence.token, mine, keys, identity.appId)
   return { ...found, held: { licence, keys: storedKeys, revocations, time } }
 }
 
@@ -150,73 +113,68 @@ async function readLicence(
 ): Promise<FoundLicence> {
   const { revision, token: jws, fingerprint, floating, refusal, nonce } = record
   const none = { ...NO_LICENCE, key: identity.licenceKey }
-  if (
-    identity.licenceKey !== null &&
-    record.licence_key !== null &&
-    !isSameKey(identity.licenceKey, record.licence_key)
-  )
+  const key = identity.licenceKey ?? record.licence_key
+  if (key !== null && record.licence_key !== null && !isSameKey(key, record.licence_key))
     return { licence: none, absence: 'licence_key_changed', foreignRevision: revision }
 
-  const key = identity.licenceKey ?? record.licence_key
+  const ours = { absence: null, foreignRevision: null }
   const licence = { revision, key, legacyKey: record.legacy_key, token: null, refusal: null, nonce }
-  if (jws === null) return { licence, absence: null, foreignRevision: null }
-  const isOurs = fingerprint === identity.fingerprint
+  if (jws === null) return { ...ours, licence }
   const read = await readStoredToken({ ...record, token: jws }, keys, identity, now)
-  if (!read) {
-    return { licence: tokenOf(mine) ? none : licence, absence: 'store_corrupt', foreignRevision: null }
+  const hasToken = tokenOf(mine) !== null
+  if (!read) return { ...ours, licence: hasToken ? none : licence, absence: 'store_corrupt' }
+  if (fingerprint === identity.fingerprint) {
+    return {
+      ...ours,
+      licence: { ...licence, token: { jws, ...read, floating, formerFingerprint: null }, refusal },
+    }
   }
-  const token = { jws, ...read, floating, formerFingerprint: isOurs ? null : fingerprint }
-  if (isOurs) return { licence: { ...licence, token, refusal }, absence: null, foreignRevision: null }
-  if (tokenOf(mine)) return { licence: none, absence: null, foreignRevision: revision }
-  return { licence: { ...licence, token }, absence: 'fingerprint_changed', foreignRevision: null }
+  if (hasToken) return { licence: none, absence: null, foreignRevision: revision }
+  const token = { jws, ...read, floating, formerFingerprint: fingerprint }
+  return { ...ours, licence: { ...licence, token }, absence: 'fingerprint_changed' }
 }
 
-/** The service reads all forms of a licence key as one. */
+/** Only letters and digits of a licence key count, and letters that Crockford's base 32 lacks are the digits that they resemble. */
 function isSameKey(one: string, other: string): boolean {
-  const key = readLicenceKey(one)
-  return one === other || (key !== undefined && key === readLicenceKey(other))
+  const read = (key: string) =>
+    key
+      .replace(/[^0-9a-z]/gi, '')
+      .replace(/o/gi, '0')
+      .replace(/[il]/gi, '1')
+      .toUpperCase()
+  return read(one) === read(other)
 }
 
-/** The authentic lists of a record. Their keys may have ended, because a licence that a list names stays revoked. */
-async function readLists(
+/**
+ * The authentic lists of a record. Their keys may have ended, because a licence that a list names stays revoked, whatever else
+ * the record says; the list held is for the record's licence.
+ */
+async function readRevocations(
   stored: StoredRevocations | null,
-  keys: Keys | null,
-  appId: string,
-): Promise<readonly RevocationList[]> {
-  const texts = [stored?.named_by, stored?.list].filter(isString)
-  const lists = await Promise.all(texts.map((jws) => readList(jws, keys, appId)))
-  return lists.filter((list): list is RevocationList => !isString(list))
-}
-
-/** A list that names a licence counts for that, whatever else the record says; the list held is for the record's licence. */
-function revocationsIn(
-  stored: StoredRevocations | null,
-  lists: readonly RevocationList[],
   token: Token | null,
   mine: Held,
-): Held['revocations'] {
+  keys: Keys | null,
+  appId: string,
+): Promise<Held['revocations']> {
+  if (stored === null) return {}
+  const texts = [stored.named_by, stored.list].filter(isString)
+  const read = await Promise.all(texts.map((jws) => readList(jws, keys, appId)))
+  const lists = read.filter((list): list is RevocationList => !isString(list))
+  const current = lists.find(({ jws }) => jws === stored.list)
+  const list: HeldList | null = current
+    ? {
+        ...current,
+        etag: stored.etag,
+        etagSince: stored.etag_since,
+        checkedAt: Date.parse(stored.checked_at),
+      }
+    : null
   const ids = [token, tokenOf(mine)].filter((of) => of !== null).map(({ claims }) => claims.licenceId)
   const entries = ids.map((id) => {
     const namedBy = lists.find(({ revoked }) => revoked.includes(id))?.jws ?? null
-    const list = id === token?.claims.licenceId ? lists.find(({ jws }) => jws === stored?.list) : undefined
-    return [id, { namedBy, list: stored && list ? heldList(list, stored) : null }] as const
+    return [id, { namedBy, list: id === token?.claims.licenceId ? list : null }] as const
   })
   return Object.fromEntries(entries)
-}
-
-function heldList(list: RevocationList, stored: StoredRevocations): HeldList {
-  const { jws, version, more, issuedAt, expiresAt } = list
-  const { etag, etag_since: etagSince } = stored
-  return {
-    jws,
-    version,
-    more,
-    issuedAt,
-    expiresAt,
-    etag,
-    etagSince,
-    checkedAt: Date.parse(stored.checked_at),
-  }
 }
 
 function readTime({ time, local, turned_back: turnedBack, corrections }: StoredTime): SeenTime {

@@ -4,16 +4,16 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-export function isStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((entry) => typeof entry === 'string')
-}
-
-export function isNullOr<T>(check: (value: unknown) => value is T) {
-  return (value: unknown): value is T | null => value === null || check(value)
-}
-
 export function isString(value: unknown): value is string {
   return typeof value === 'string'
+}
+
+export function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every(isString)
+}
+
+export function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean'
 }
 
 /** A whole number from 0. */
@@ -21,12 +21,30 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
 }
 
-/** An ISO 8601 timestamp. */
-export function isTimestamp(value: unknown): value is string {
-  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
-}
-
 /** Seconds since 1970 UTC, within the range of `Date`. */
 export function isUnixTime(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= 8.64e12
+}
+
+/** An ISO 8601 timestamp. */
+export function isTimestamp(value: unknown): value is string {
+  return isString(value) && !Number.isNaN(Date.parse(value))
+}
+
+export type Check<T> = (value: unknown) => value is T
+
+export function isNullOr<T>(check: Check<T>): Check<T | null> {
+  return (value): value is T | null => value === null || check(value)
+}
+
+/** The type of the objects whose fields pass these checks. */
+export type Checked<Checks> = {
+  readonly [Name in keyof Checks]: Checks[Name] extends Check<infer T> ? T : never
+}
+
+export function hasFields<Checks extends Record<string, Check<unknown>>>(
+  checks: Checks,
+): Check<Checked<Checks>> {
+  return (value): value is Checked<Checks> =>
+    isObject(value) && Object.entries(checks).every(([name, check]) => check(value[name]))
 }

@@ -1,10 +1,38 @@
-import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, importJWK } from 'jose'
-import { isObject } from './shape.ts'
+import { isObject, isString } from './shape.ts'
 
 /** The fields of a public key that are used. `x` is the Ed25519 key in base64url. */
 export interface PublicKey {
   readonly kid?: string
   readonly x?: string
+}
+
+/** The content of a compact JWS. */
+interface Decoded {
+  readonly header: Readonly<Record<string, unknown>>
+  readonly claims: Readonly<Record<string, unknown>>
+  /** The bytes that were signed. */
+  readonly signed: Uint8Array<ArrayBuffer>
+  readonly signature: Uint8Array<ArrayBuffer>
+}
+
+/** Reads a compact JWS without verifying it; null if the text is none. */
+export function decode(jws: string): Decoded | null {
+  try {
+    const [head = '', payload = '', signature = '', ...more] = jws.split('.')
+    const [header, claims] = [head, payload].map((part): unknown =>
+      JSON.parse(new TextDecoder().decode(fromBase64Url(part))),
+    )
+    if (!isObject(header) || !isObject(claims) || more.length > 0) return null
+    const signed = new TextEncoder().encode(`${head}.${payload}`)
+    return { header, claims, signed, signature: fromBase64Url(signature) }
+  } catch {
+    return null
+  }
+}
+
+function fromBase64Url(text: string): Uint8Array<ArrayBuffer> {
+  const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0))
 }
 
 /**
@@ -20,63 +48,29 @@ export async function verify(
   jws: string,
   keys: readonly PublicKey[],
 ): Promise<Readonly<Record<string, unknown>> | Unreadable> {
-  try {
-    const { kid } = decodeProtectedHeader(jws)
-    const jwk = keys.find((key) => key.kid === kid)
-    if (kid === undefined || !jwk) return 'unknown_key'
-    const payload = await payloadOf(jws, jwk.x ?? '')
-    if (payload === 'unsupported_runtime') return payload
-    const claims: unknown = JSON.parse(new TextDecoder().decode(payload))
-    return isObject(claims) ? claims : 'forged'
-  } catch {
-    return 'forged'
-  }
+  const decoded = decode(jws)
+  if (!decoded) return 'forged'
+  const { kid, alg, crit } = decoded.header
+  const key = keys.find((candidate) => candidate.kid === kid)
+  if (!isString(kid) || !key) return 'unknown_key'
+  if (alg !== 'EdDSA' || crit !== undefined) return 'forged'
+  if (globalThis.crypto?.subtle === undefined) return 'unsupported_runtime'
+  const isRight = await isSignedBy(key, decoded).catch(() => false)
+  if (isRight === 'unsupported_runtime') return isRight
+  return isRight ? decoded.claims : 'forged'
 }
 
-/** @throws if the signature is not valid */
-async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
+/** @throws if the key or the signature is malformed */
+async function isSignedBy({ x = '' }: PublicKey, { signed, signature }: Decoded) {
+  const bytes = fromBase64Url(x)
   try {
-    const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x }, 'EdDSA')
-    return (await compactVerify(jws, key, { algorithms: ['EdDSA'] })).payload
+    const key = await crypto.subtle.importKey('raw', bytes, { name: 'Ed25519' }, false, ['verify'])
+    return await crypto.subtle.verify({ name: 'Ed25519' }, key, signature, signed)
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'NotSupportedError') throw error
   }
-  return payloadByLibrary(jws, x)
-}
-
-/** Verifies with a library if Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129), and loads it only then. */
-async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
-  const [header = '', payload = '', signature = '', ...more] = jws.split('.')
-  const { alg, crit } = decodeProtectedHeader(jws)
-  if (alg !== 'EdDSA' || crit !== undefined || more.length > 0) throw new Error('not a JWS of the service')
-  const library = await import('@noble/ed25519').catch(() => undefined)
-  // The library uses the hash of Web Crypto, which a page without HTTPS lacks.
-  if (library === undefined || globalThis.crypto?.subtle === undefined) return 'unsupported_runtime'
-  const isRight = await library.verifyAsync(
-    base64url.decode(signature),
-    new TextEncoder().encode(`${header}.${payload}`),
-    base64url.decode(x),
-    // The rules of RFC 8032, which Web Crypto follows too.
-    { zip215: false },
-  )
-  if (!isRight) throw new Error('the signature was not made with the key')
-  return base64url.decode(payload)
-}
-
-/** The id of the key that a JWS claims to be signed with. */
-export function keyIdOf(jws: string): string | undefined {
-  try {
-    return decodeProtectedHeader(jws).kid
-  } catch {
-    return undefined
-  }
-}
-
-/** The claims of a token, not verified. */
-export function unverified(jws: string): Readonly<Record<string, unknown>> | null {
-  try {
-    return decodeJwt(jws)
-  } catch {
-    return null
-  }
+  // Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129): only then the library is loaded.
+  const library = await import('@noble/ed25519').catch(() => null)
+  // `zip215: false`: the rules of RFC 8032, which Web Crypto follows too.
+  return library ? library.verifyAsync(signature, signed, bytes, { zip215: false }) : 'unsupported_runtime'
 }

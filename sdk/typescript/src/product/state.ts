@@ -32,13 +32,11 @@ export interface LicenceState {
   readonly problem: Problem | null
 }
 
-export interface StatusWithReason {
-  readonly status: LicenceClientStatus
-  readonly reason: Reason | null
-}
-
 /** The table of states: the first line that applies decides. */
-export function statusOf(held: Held, { isStoreRead, failure, absence }: Attempts): StatusWithReason {
+export function statusOf(
+  held: Held,
+  { isStoreRead, failure, absence }: Attempts,
+): { readonly status: LicenceClientStatus; readonly reason: Reason | null } {
   if (!isStoreRead) return { status: 'starting', reason: null }
   const { refusal } = held.licence
   const time = held.time.time
@@ -54,18 +52,13 @@ export function statusOf(held: Held, { isStoreRead, failure, absence }: Attempts
   return { status: 'licensed', reason: null }
 }
 
-/** Whether a status grants features and limits. */
-export function grants(status: LicenceClientStatus): boolean {
-  return status === 'licensed' || status === 'grace'
-}
-
 /** The state at the time that was last observed. */
 export function stateOf(held: Held, attempts: Attempts): LicenceState {
   const { status, reason } = statusOf(held, attempts)
   const claims = tokenOf(held)?.claims
   return {
     status,
-    usable: grants(status),
+    usable: status === 'licensed' || status === 'grace',
     reason,
     licenceId: claims?.licenceId ?? null,
     activationId: claims?.activationId ?? null,

@@ -58,6 +58,26 @@ export function webStorageStore(
   }
 }
 
+const MAX_TRIES = 3
+
+/**
+ * Updates a store that has no `update`: reads, changes, writes, and reads again to check. Another process can still overwrite
+ * it after the last check.
+ */
+export async function replace(
+  store: LicenceStore,
+  change: (text: string | null) => Promise<string>,
+): Promise<void> {
+  let found = await store.read()
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const text = await change(found)
+    await store.write(text)
+    found = await store.read()
+    if (found === text) return
+  }
+  throw new Error('another process keeps replacing the content of the store')
+}
+
 interface SynchronousStore {
   read(): string | null
   write(text: string): void

@@ -1,6 +1,7 @@
-import { isCount, isObject, isString, isStrings, isUnixTime } from './shape.ts'
-import { keyIdOf, unverified, verify, type PublicKey, type Unreadable } from './signature.ts'
 import type { FileRefusal } from './reasons.ts'
+import { hasFields, isBoolean, isCount, isObject, isString, isStrings, isUnixTime } from './shape.ts'
+import { decode, verify, type PublicKey, type Unreadable } from './signature.ts'
+import type { SeenTime } from './time.ts'
 
 /**
  * From bytes to verified claims: root keys, key sets, tokens, revocation lists and offline files. Everything that the service
@@ -69,37 +70,29 @@ export type KeysRefusal =
 /** Reads an answer of `jwks.json` at `time`: the first set that may replace the current one, else why there is none. */
 export async function readKeys(
   body: unknown,
-  { trust, appId }: Identity,
+  identity: Identity,
   current: Keys | null,
   time: number,
 ): Promise<Keys | KeysRefusal> {
   if (!isKeySet(body)) return 'unexpected_answer'
-  if (trust === 'unpinned') return unsignedKeys(body, time)
+  if (identity.trust === 'unpinned') return unsignedKeys(body, time)
   const { signed } = body as { signed?: unknown }
-  let refusal: KeysRefusal = 'untrusted_keys'
-  for (const jws of Array.isArray(signed) ? signed.filter(isString) : []) {
-    const keys = await readSignedKeys(jws, trust, appId)
-    const problem = isString(keys) ? keys : refusalOfKeys(keys, current, time)
-    if (problem === null) return keys
-    if (problem !== 'untrusted_keys') refusal = problem
-  }
-  return refusal
-}
-
-function refusalOfKeys(keys: Keys, current: Keys | null, time: number): KeysRefusal | null {
-  if (!isFromService(keys)) return 'untrusted_keys'
-  if (keys.expiresAt <= time) return 'keys_expired'
-  return current && keys.issuedAt < current.issuedAt ? 'keys_outdated' : null
+  return readSignedKeys(Array.isArray(signed) ? signed.filter(isString) : [], identity, (keys) => {
+    if (!isFromService(keys)) return 'untrusted_keys'
+    if (keys.expiresAt <= time) return 'keys_expired'
+    return current && keys.issuedAt < current.issuedAt ? 'keys_outdated' : null
+  })
 }
 
 /** The keys in the store, verified like those of the service, but for their age; null if there are none. */
 export async function readStoredKeys(
   stored: { readonly signed_keys: string | null; readonly jwks: KeySet | null; readonly jwks_at: string },
-  { trust, appId }: Identity,
+  identity: Identity,
 ): Promise<Keys | null> {
-  if (trust === 'unpinned') return stored.jwks && unsignedKeys(stored.jwks, Date.parse(stored.jwks_at))
+  if (identity.trust === 'unpinned')
+    return stored.jwks && unsignedKeys(stored.jwks, Date.parse(stored.jwks_at))
   if (stored.signed_keys === null) return null
-  const keys = await readSignedKeys(stored.signed_keys, trust, appId)
+  const keys = await readSignedKeys([stored.signed_keys], identity)
   return isString(keys) || !isFromService(keys) ? null : keys
 }
 
@@ -108,25 +101,35 @@ export interface KeySet {
 }
 
 export function isKeySet(value: unknown): value is KeySet {
-  return isObject(value) && Array.isArray(value['keys']) && value['keys'].every(isObject)
+  return isObject(value) && isKeys(value['keys'])
 }
+
+const isKeys = (value: unknown): value is PublicKey[] => Array.isArray(value) && value.every(isObject)
 
 function unsignedKeys({ keys }: KeySet, receivedAt: number): Keys {
   return { jws: null, keys, issuedAt: receivedAt, expiresAt: Infinity }
 }
 
-async function readSignedKeys(
-  jws: string,
-  roots: readonly PublicKey[],
-  appId: string,
-): Promise<Keys | 'untrusted_keys' | 'unsupported_runtime'> {
-  const payload = await verify(jws, roots)
-  if (payload === 'unsupported_runtime') return payload
-  if (isString(payload)) return 'untrusted_keys'
-  const { app_id: app, keys, iat, exp } = payload
-  if (app !== appId || !Array.isArray(keys) || !keys.every(isObject)) return 'untrusted_keys'
-  if (!isUnixTime(iat) || !isUnixTime(exp)) return 'untrusted_keys'
-  return { jws, keys, issuedAt: iat * 1000, expiresAt: exp * 1000 }
+const isSignedKeySet = hasFields({ app_id: isString, keys: isKeys, iat: isUnixTime, exp: isUnixTime })
+
+/** The first of several sets that a root key has signed and `refuse` accepts; else the most telling refusal. */
+async function readSignedKeys<Refusal extends string = never>(
+  signed: readonly string[],
+  { trust, appId }: Identity,
+  refuse: (keys: Keys) => Refusal | null = () => null,
+): Promise<Keys | Refusal | 'untrusted_keys' | 'unsupported_runtime'> {
+  let refusal: Refusal | 'untrusted_keys' | 'unsupported_runtime' = 'untrusted_keys'
+  for (const jws of signed) {
+    const payload = await verify(jws, trust === 'unpinned' ? [] : trust)
+    if (payload === 'unsupported_runtime') refusal = payload
+    if (isString(payload) || !isSignedKeySet(payload) || payload.app_id !== appId) continue
+    const { keys, iat, exp } = payload
+    const set = { jws, keys, issuedAt: iat * 1000, expiresAt: exp * 1000 }
+    const problem = refuse(set)
+    if (problem === null) return set
+    if (problem !== 'untrusted_keys') refusal = problem
+  }
+  return refusal
 }
 
 function isFromService({ issuedAt, expiresAt }: Keys): boolean {
@@ -141,7 +144,7 @@ function isInTime(keys: Keys | null, { expiresAt }: TokenClaims, time: number): 
 /** Whether the key that signed a file was withdrawn: a later set of the service lacks it. */
 function isWithdrawn(jws: string, fileKeys: Keys, current: Keys | null): boolean {
   if (!current || current.issuedAt <= fileKeys.issuedAt) return false
-  const kid = keyIdOf(jws)
+  const kid = decode(jws)?.header['kid']
   return !current.keys.some((key) => key.kid === kid)
 }
 
@@ -171,42 +174,32 @@ export interface TokenClaims {
 
 const MAX_CHECK_INTERVAL_S = 86_400
 
-/** Reads the token of an answer at `time`: it must be for this installation. */
-export function readToken(
+/** Reads a token at `time`: it must be for this installation. */
+export async function readToken(
   jws: string,
   keys: Keys | null,
-  { appId, fingerprint }: Identity,
+  { appId, fingerprint }: Pick<Identity, 'appId' | 'fingerprint'>,
   time: number,
-): Promise<TokenClaims | Unreadable> {
-  return readClaims(jws, keys, { appId, fingerprint, time })
-}
-
-/** Reads the token of the store, with the keys of the service or of the file that it came in. */
-export async function readStoredToken(
-  stored: { readonly token: string; readonly file_keys: string | null; readonly fingerprint: string },
-  keys: Keys | null,
-  { appId, trust }: Identity,
-  time: number,
-): Promise<{ readonly claims: TokenClaims; readonly fileKeys: Keys | null } | null> {
-  const { token: jws, file_keys: signed, fingerprint } = stored
-  const fileKeys = signed === null || trust === 'unpinned' ? null : await readSignedKeys(signed, trust, appId)
-  if (signed !== null && (fileKeys === null || isString(fileKeys))) return null
-  if (isString(fileKeys) || (fileKeys && isWithdrawn(jws, fileKeys, keys))) return null
-  const claims = await readClaims(jws, fileKeys ?? keys, { appId, fingerprint, time })
-  if (isString(claims) || (fileKeys && !claims.offline)) return null
-  return { claims, fileKeys }
-}
-
-async function readClaims(
-  jws: string,
-  keys: Keys | null,
-  { appId, fingerprint, time }: { appId: string; fingerprint: string; time: number },
 ): Promise<TokenClaims | Unreadable> {
   const payload = await verify(jws, keys?.keys ?? [])
   if (isString(payload)) return payload
   const claims = claimsIn(payload, appId)
   if (!claims || (claims.fingerprint !== null && claims.fingerprint !== fingerprint)) return 'forged'
   return isInTime(keys, claims, time) ? claims : 'unknown_key'
+}
+
+/** Reads the token of the store, with the keys of the service or of the file that it came in. */
+export async function readStoredToken(
+  stored: { readonly token: string; readonly file_keys: string | null; readonly fingerprint: string },
+  keys: Keys | null,
+  identity: Identity,
+  time: number,
+): Promise<{ readonly claims: TokenClaims; readonly fileKeys: Keys | null } | null> {
+  const { token: jws, file_keys: signed, fingerprint } = stored
+  const fileKeys = signed === null ? null : await readSignedKeys([signed], identity)
+  if (isString(fileKeys) || (fileKeys && isWithdrawn(jws, fileKeys, keys))) return null
+  const claims = await readToken(jws, fileKeys ?? keys, { ...identity, fingerprint }, time)
+  return isString(claims) || (fileKeys && !claims.offline) ? null : { claims, fileKeys }
 }
 
 /** The claims in an authentic payload; null if it is not a token of this application. */
@@ -264,6 +257,18 @@ export interface RevocationList {
   readonly expiresAt: number
 }
 
+const isList = hasFields({
+  app_id: isString,
+  version: isCount,
+  since: (value): value is number | null | undefined =>
+    value === null || value === undefined || isCount(value),
+  revoked: isStrings,
+  more: (value): value is boolean | undefined => value === undefined || isBoolean(value),
+  iat: isUnixTime,
+  exp: isUnixTime,
+})
+
+/** Reads a signed revocation list, of whatever age. */
 export async function readList(
   jws: string,
   keys: Keys | null,
@@ -271,93 +276,80 @@ export async function readList(
 ): Promise<RevocationList | Unreadable> {
   const payload = await verify(jws, keys?.keys ?? [])
   if (isString(payload)) return payload
-  const { app_id: app, version, since, revoked, more = false, iat, exp } = payload
-  if (app !== appId || !isCount(version) || !isStrings(revoked)) return 'forged'
-  if (!isUnixTime(iat) || !isUnixTime(exp) || typeof more !== 'boolean') return 'forged'
-  if (since !== null && since !== undefined && !isCount(since)) return 'forged'
+  if (!isList(payload) || payload.app_id !== appId) return 'forged'
+  const { version, since, revoked, more = false, iat, exp } = payload
   // A list since version 0 is complete.
   return { jws, version, since: since || null, revoked, more, issuedAt: iat * 1000, expiresAt: exp * 1000 }
 }
 
 // Offline files
 
+/**
+ * The time at which an answer to a request with `nonce` is checked. A token with this nonce was issued after the request:
+ * if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
+ */
+export function timeFor({ time, local }: SeenTime, jws: string, nonce: string | null): number {
+  const { nonce: repeated, iat } = decode(jws)?.claims ?? {}
+  return nonce !== null && repeated === nonce && isUnixTime(iat) ? Math.max(local, iat * 1000) : time
+}
+
+/** The knowledge with which a file is compared. */
+interface Comparison {
+  readonly keys: Keys | null
+  readonly current: TokenClaims | null
+  readonly time: SeenTime
+  readonly nonce: string | null
+}
+
 /** The token of an offline file, with the keys of the file, if it is for this installation; else why it is refused. */
 export async function readFile(
   text: unknown,
-  { appId, fingerprint, trust }: Identity,
-  held: {
-    readonly keys: Keys | null
-    readonly current: TokenClaims | null
-    readonly timeFor: (jws: string) => number
-  },
+  identity: Identity,
+  { keys, current, time, nonce }: Comparison,
 ): Promise<{ readonly jws: string; readonly claims: TokenClaims; readonly fileKeys: Keys } | FileRefusal> {
-  if (trust === 'unpinned') return 'root_key_required'
-  const file = partsOfFile(text)
-  if (!file) return 'file_malformed'
-  const { jws } = file
-  const claimed = unverified(jws)
+  if (identity.trust === 'unpinned') return 'root_key_required'
+  const [jws, ...signed] = textsInFile(text)
+  if (jws === undefined || signed.length === 0) return 'file_malformed'
+  const { aud, fingerprint } = decode(jws)?.claims ?? {}
   // This check only gives a better reason: a file of another application would not verify either.
-  if (isString(claimed?.['aud']) && claimed['aud'] !== appId) return 'file_of_another_application'
-  const keys = await readKeysOfFile(file.signed, trust, appId)
-  if (isString(keys)) return keys
-  if (isWithdrawn(jws, keys, held.keys)) return 'keys_outdated'
-  const time = held.timeFor(jws)
+  if (isString(aud) && aud !== identity.appId) return 'file_of_another_application'
+  const fileKeys = await readSignedKeys(signed, identity)
+  if (isString(fileKeys)) return fileKeys
+  if (isWithdrawn(jws, fileKeys, keys)) return 'keys_outdated'
   // The token must be authentic before its fingerprint and its end are compared, for a reason that is true.
-  const machine = claimed?.['fingerprint']
-  const claims = await readClaims(jws, keys, {
-    appId,
-    fingerprint: isString(machine) ? machine : fingerprint,
-    time: -Infinity,
-  })
-  if (claims === 'unsupported_runtime') return claims
-  if (isString(claims)) return 'untrusted_signature'
-  return refusalOfFile(claims, keys, time) ?? { jws, claims, fileKeys: keys }
-
-  function refusalOfFile(token: TokenClaims, { expiresAt }: Keys, now: number): FileRefusal | null {
-    if (!token.offline) return 'file_malformed'
-    if (token.fingerprint !== fingerprint) return 'file_of_another_machine'
-    if (Math.min(token.expiresAt, expiresAt) <= now) return 'file_expired'
-    const { current } = held
-    const replaces =
-      current?.offline && current.expiresAt > now && current.activationId === token.activationId
-    return replaces && current.issuedAt > token.issuedAt ? 'file_outdated' : null
-  }
+  const ofAnyMachine = { ...identity, ...(isString(fingerprint) && { fingerprint }) }
+  const claims = await readToken(jws, fileKeys, ofAnyMachine, -Infinity)
+  if (isString(claims)) return claims === 'unsupported_runtime' ? claims : 'untrusted_signature'
+  if (!claims.offline) return 'file_malformed'
+  if (claims.fingerprint !== identity.fingerprint) return 'file_of_another_machine'
+  const now = timeFor(time, jws, nonce)
+  if (Math.min(claims.expiresAt, fileKeys.expiresAt) <= now) return 'file_expired'
+  const isOutdated =
+    current !== null &&
+    current.offline &&
+    current.expiresAt > now &&
+    current.activationId === claims.activationId &&
+    current.issuedAt > claims.issuedAt
+  return isOutdated ? 'file_outdated' : { jws, claims, fileKeys }
 }
 
-/** The first key set of an offline file that is signed with a root key; else why there is none. */
-async function readKeysOfFile(
-  signed: readonly string[],
-  roots: readonly PublicKey[],
-  appId: string,
-): Promise<Keys | 'untrusted_keys' | 'unsupported_runtime'> {
-  let refusal: 'untrusted_keys' | 'unsupported_runtime' = 'untrusted_keys'
-  for (const jws of signed) {
-    const keys = await readSignedKeys(jws, roots, appId)
-    if (!isString(keys)) return keys
-    if (keys === 'unsupported_runtime') refusal = keys
-  }
-  return refusal
-}
-
-// Word processors and mail programs replace the hyphens of these lines by dashes.
-const FILE =
-  /[-\u2010-\u2015\u2212]+\s*BEGIN\s+LICENCE\s*[-\u2010-\u2015\u2212]+([^]*?)[-\u2010-\u2015\u2212]{2,}[\s>]*END\s+LICENCE/i
-/** Soft hyphens and characters without a width. */
-const INVISIBLE = /[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u2064\uFEFF]/g
-/** The marks of a quoted line, or the end of a line that a mail program has wrapped (`=`, RFC 2045). */
-const MAIL_MARKS = /^[^\S\r\n]*(?:>[^\S\r\n]*)+|=[^\S\r\n]*$/gm
+/** Word processors and mail programs replace hyphens by other dashes. */
+const DASHES = /[\u2010-\u2015\u2212]/g
+/** White space, marks of quoted and wrapped lines, and what else stands between the characters of a file. */
+const NOISE = /[^\w.-]/g
 /** A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end of a line. */
-const JWS = /[\w-]+\.[\w-]+\.[\w-]{86}/g
+const JWS = /[\w-]+\.[\w-]+\.[\w-]{86}/gy
 
 /**
- * The token and the signed key sets in an offline licence file, the first one in the text; null if there is none. Around it
- * may be any text. Inside, a mail program may have wrapped and quoted lines, and added blanks and invisible characters.
+ * The signed texts of an offline licence file, the first one in the text: the token and the key sets. Each step takes a time that
+ * grows with the length of the text only, whatever somebody pasted.
  */
-function partsOfFile(text: unknown): { readonly jws: string; readonly signed: readonly string[] } | null {
-  if (!isString(text)) return null
-  const [, content = ''] = FILE.exec(text.replace(INVISIBLE, '')) ?? []
-  const joined = content.replace(MAIL_MARKS, '').replace(/\s/g, '')
-  const [jws, ...signed] = joined.match(JWS) ?? []
-  if (jws === undefined || signed.length === 0 || [jws, ...signed].join('') !== joined) return null
-  return { jws, signed }
+function textsInFile(text: unknown): readonly string[] {
+  if (!isString(text)) return []
+  const plain = text.replace(DASHES, '-').replace(NOISE, '')
+  const [, content = '', end] = plain.split(/-(?:BEGIN|END)LICENCE/i, 3)
+  const signed = content.replace(/^-+/, '')
+  const texts = signed.match(JWS) ?? []
+  const isWhole = end !== undefined && /^-*$/.test(signed.slice(texts.join('').length))
+  return isWhole ? texts : []
 }

@@ -7,6 +7,7 @@ import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
+import { currentTime } from '@licensing/process/clock'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { isPaused, lockCapForShare } from '../fees/cap-queries.ts'
@@ -106,7 +107,7 @@ async function checkCap(
       `the plan is sold in ${price.currency}, but the spend cap is in ${cap.currency}: only that currency can be sold while it is set`,
     )
   }
-  return feeOf(price.amount, terms) > 0n && (await isPaused(tx, accountId, periodOf(new Date())))
+  return feeOf(price.amount, terms) > 0n && (await isPaused(tx, accountId, periodOf(currentTime())))
 }
 
 async function connectedMerchant(tx: Transaction, accountId: string): Promise<string> {

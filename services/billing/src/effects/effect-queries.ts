@@ -103,7 +103,7 @@ export async function findLostRenewals(tx: Transaction, end: bigint): Promise<Lo
       and not exists (
         select 1 from purchase_effects first
         where first.purchase_ref = g.purchase_ref and first.state = 'done' and first.position < g.position
-          and (first.kind = any(${revocations}) or first.kind = 'canceled' and first.at < r.at)
+          and (first.kind = any(${revocations}) or first.kind = 'cancelled' and first.at < r.at)
       )`
 }
 
@@ -114,7 +114,7 @@ export async function isAfterCancellation(
 ): Promise<boolean> {
   const rows = await tx`
     select from purchase_effects
-    where purchase_ref = ${purchase_ref} and effect_key = 'canceled' and position < ${position} and at < ${at}`
+    where purchase_ref = ${purchase_ref} and effect_key = 'cancelled' and position < ${position} and at < ${at}`
   return rows.count > 0
 }
 
@@ -171,18 +171,24 @@ export async function writeSent(
   tx: Transaction,
   tried: (Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'> & { licence_plan_id: string | null })[],
 ): Promise<void> {
-  const pauses = tried.map(({ attempts, is_late: isLate }) =>
-    attempts === 0 ? 0 : pauseAfter(isLate ? timing.retryLate : timing.retryEffect, attempts),
-  )
+  const rows = tried.map(({ purchase_ref, attempts, is_late, licence_plan_id }) => {
+    const pause_ms =
+      attempts === 0 ? 0 : pauseAfter(is_late ? timing.retryLate : timing.retryEffect, attempts)
+    return { purchase_ref, attempts, is_late, licence_plan_id, pause_ms }
+  })
+  const columns = {
+    purchase_ref: 'text',
+    attempts: 'int',
+    is_late: 'boolean',
+    licence_plan_id: 'text',
+    pause_ms: 'int',
+  } as const
   await tx`
     update purchases f set attempts = t.attempts, is_late = t.is_late, licence_plan_id = t.licence_plan_id,
       send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
-    from unnest(${tried.map((each) => each.purchase_ref)}::text[], ${tried.map((each) => each.attempts)}::int[],
-      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[],
-      ${tried.map((each) => each.licence_plan_id)}::text[])
-      as t (purchase_ref, attempts, is_late, pause_ms, licence_plan_id)
+    from ${rowsOf(tx, columns, rows)} t
     where f.purchase_ref = t.purchase_ref`
 }
 

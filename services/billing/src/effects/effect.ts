@@ -52,7 +52,7 @@ export const effectMeanings: Record<PurchaseEffectKind, Meaning> = {
   inquiry_closed: { rank: 8 },
   renewal_stopped: { rank: 9 },
   renewal_resumed: { rank: 9 },
-  canceled: { rank: 10, end: 'cancelled' },
+  cancelled: { rank: 10, end: 'cancelled' },
 }
 
 /** Whether the effect ends its purchase. */

@@ -15,7 +15,7 @@ export async function lockMerchants(tx: Transaction, merchants: string[]): Promi
   const sorted = [...new Set(merchants)].sort()
   await tx`
     select pg_advisory_xact_lock(hashtextextended(merchant, 0))
-    from unnest(${sorted}::text[]) with ordinality as m (merchant, place) order by place`
+    from unnest(${sorted}::text[]) with ordinality as m (merchant, ordinality) order by ordinality`
 }
 
 export interface Link {
@@ -28,8 +28,7 @@ export async function findLinks(sql: Sql, refs: { merchant: string; ref: string 
   return sql<Link[]>`
     select merchant, ref, session_id from purchase_links
     where (merchant, ref) in (
-      select merchant, ref from unnest(${refs.map((each) => each.merchant)}::text[],
-        ${refs.map((each) => each.ref)}::text[]) as r (merchant, ref)
+      select merchant, ref from ${rowsOf(sql, { merchant: 'text', ref: 'text' }, refs)} r
     )`
 }
 

@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { stays } from '@licensing/moves/move-queries'
 
 export interface CapRow {
@@ -39,13 +40,12 @@ export async function writeCap(tx: Transaction, accountId: string, cap: CapRow):
 /** Pauses periods. @returns the periods whose cap was reached for the first time, as `account period` */
 export async function pausePeriods(
   tx: Transaction,
-  periods: { accountId: string; period: string }[],
+  periods: { account_id: string; period: string }[],
 ): Promise<Set<string>> {
   const rows = await tx<{ account_id: string; period: string; first: boolean }[]>`
     insert into cap_periods as c (account_id, period, paused)
     select account_id, period, true
-    from unnest(${periods.map((each) => each.accountId)}::text[], ${periods.map((each) => each.period)}::text[])
-      as p (account_id, period) order by account_id, period
+    from ${rowsOf(tx, { account_id: 'text', period: 'text' }, periods)} p order by account_id, period
     on conflict (account_id, period) do update set paused = true
     returning account_id, period, (xmax = 0) as first`
   return new Set(rows.filter((row) => row.first).map((row) => `${row.account_id} ${row.period}`))

@@ -65,7 +65,10 @@ export function findReachedCaps(
 /** Pauses the periods. The event of a period is sent once, however often its cap is reached. */
 export async function reachCaps(tx: Transaction, reached: Reached[]): Promise<void> {
   if (reached.length === 0) return
-  const first = await pausePeriods(tx, reached)
+  const first = await pausePeriods(
+    tx,
+    reached.map(({ accountId: account_id, period }) => ({ account_id, period })),
+  )
   await append(
     tx,
     ...reached

@@ -4,6 +4,7 @@ import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
 import { SpendCapSchema } from '@licensing/proto/billing'
+import { currentTime } from '@licensing/process/clock'
 import { checkMoney } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
@@ -20,7 +21,7 @@ import { latestChargedApplication } from './ledger-queries.ts'
 import { reachCaps } from './post-entries.ts'
 
 export const getSpendCap: Handler<'getSpendCap'> = async ({ sql }, { accountId }) => {
-  return spendCapMessage(sql, accountId, periodOf(new Date()))
+  return spendCapMessage(sql, accountId, periodOf(currentTime()))
 }
 
 export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
@@ -30,7 +31,7 @@ export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
     if (wanted.cap_minor < 0n) throw invalid('/cap_minor', 'must be at least 0')
     checkMoney(0n, wanted.currency ?? '')
   }
-  const period = periodOf(new Date())
+  const period = periodOf(currentTime())
   const change = (oldest?: string) =>
     deps.change(async (tx) => {
       const before = await lockedCap(tx, accountId)
@@ -98,7 +99,7 @@ const reportedTogether = 50
 
 /** Reports caps of zero, which are reached at the start of each period. */
 export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
-  const period = periodOf(new Date())
+  const period = periodOf(currentTime())
   for (const accountId of await findZeroCapsUnreached(deps.sql, period, reportedTogether)) {
     const charged = await latestChargedApplication(deps.sql, accountId, period)
     const applicationId = charged ?? (await oldestApplication(deps, accountId))

@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { merchantStays } from '../queues/queue-queries.ts'
-import { rowsOf } from '@licensing/database/row-queries'
 
 export interface NewInboxEvent {
   processor: string
@@ -30,16 +30,10 @@ export async function insertDelivery(
 
 /** Inserts listed events in this order. */
 export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<void> {
-  if (events.length === 0) return
-  const textsOf = (name: 'processor' | 'eventId' | 'merchant' | 'type') =>
-    sql`${events.map((event) => event[name])}::text[]`
-  await sql`
-    insert into processor_events (processor, event_id, merchant, type, body)
-    select processor, event_id, merchant, type, convert_to(body, 'UTF8')
-    from unnest(${textsOf('processor')}, ${textsOf('eventId')}, ${textsOf('merchant')}, ${textsOf('type')},
-      ${events.map(({ body }) => Buffer.from(body).toString())}::text[])
-      with ordinality as e (processor, event_id, merchant, type, body, place) order by place
-    on conflict (processor, event_id) do nothing`
+  const rows = events.map(({ processor, eventId: event_id, merchant, type, body }) => {
+    return { processor, event_id, merchant, type, body }
+  })
+  await insertRows(sql, 'processor_events', rows, sql`on conflict (processor, event_id) do nothing`)
 }
 
 /** Which of these events are or were in the inbox. */

@@ -2,7 +2,7 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
-import { rowsOf } from '@licensing/database/row-queries'
+import { insertRows } from '@licensing/database/row-queries'
 import type { Metadata } from '@licensing/proto/metadata'
 import { isSale } from '../effects/effect.ts'
 import { occurredIn } from '../period-queries.ts'
@@ -42,12 +42,9 @@ const columns = (sql: Sql) => sql`
  * @returns false if the sale was recorded before
  */
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
-  const row = { ...sale, body_hash: `\\x${sale.body_hash.toString('hex')}`, status: 'provision_failed' }
-  const inserted = await tx`
-    insert into sale_events (${tx(Object.keys(row))})
-    select ${tx(Object.keys(row))} from ${rowsOf(tx, 'sale_events', [row])}
-    on conflict (application_id, sale_id) do nothing`
-  return inserted.count === 1
+  const row = { ...sale, status: 'provision_failed' }
+  const ifNew = tx`on conflict (application_id, sale_id) do nothing`
+  return (await insertRows(tx, 'sale_events', [row], ifNew)) === 1
 }
 
 /** The shop's name of a sale. */

@@ -51,7 +51,7 @@ export async function findFactsOfSales(sql: Sql, sales: SaleRow[]): Promise<Sale
 }
 
 export async function insertSaleFact(tx: Transaction, fact: NewSaleFact): Promise<void> {
-  await insertRows(tx, 'sale_facts', [{ ...fact, body_hash: `\\x${fact.body_hash.toString('hex')}` }])
+  await insertRows(tx, 'sale_facts', [fact])
 }
 
 /** @returns how many it deleted */

@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { Scope } from '@licensing/proto/closed-sets'
 
 export interface ApiKeyRow {
@@ -109,11 +110,12 @@ export async function namesOfKeys(
 
 /** Moves `last_used_at` forward. Locks rows in the order of ids, so that replicas cannot deadlock. */
 export async function recordKeyUse(sql: Sql, uses: Map<string, Date>): Promise<void> {
+  const rows = [...uses].map(([id, at]) => ({ id, at }))
   await sql`
     with used as (
-      select k.id, u.at::timestamptz as at
+      select k.id, u.at
       from api_keys k
-      join unnest(${[...uses.keys()]}::text[], ${[...uses.values()].map((at) => at.toISOString())}::text[]) as u (id, at) on u.id = k.id
+      join ${rowsOf(sql, { id: 'text', at: 'timestamptz' }, rows)} u on u.id = k.id
       order by k.id
       for no key update of k
     )

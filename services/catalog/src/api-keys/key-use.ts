@@ -1,5 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import type { Logger } from '@licensing/process/log'
+import { currentTime } from '@licensing/process/clock'
 import { recordKeyUse } from './api-key-queries.ts'
 
 /** Collects when keys were used and stores it in batches, so that no request waits for it. */
@@ -31,7 +32,7 @@ export function createKeyUse(sql: Database, log: Logger): KeyUse {
 
   return {
     touch(keyId) {
-      uses.set(keyId, new Date())
+      uses.set(keyId, currentTime())
       timer ??= setTimeout(() => void flush(), writeEveryMs)
     },
     flush,

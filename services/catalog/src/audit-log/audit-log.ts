@@ -9,6 +9,7 @@ import type { Received } from '@licensing/events/consumer-options'
 import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
 import type { AuditLogEntrySchema } from '@licensing/proto/catalog'
+import { currentMs } from '@licensing/process/clock'
 import type { Handler } from '../dependencies.ts'
 import { checkPage } from '../refusals.ts'
 import { deleteEntriesBefore, findEntryPage, insertEntries } from './audit-log-queries.ts'
@@ -76,7 +77,7 @@ const deletedTogether = 1_000
 /** Deletes entries that are older than 400 days, as long as the process runs. */
 export function startDeletingEntries({ sql, log }: { sql: Database; log: Logger }): Loop {
   return startDatabaseLoop('deletion of old entries of the audit log', log, deleteEveryMs, async () => {
-    const oldest = idOf('aud', new Date(Date.now() - keptDays * 86_400_000), 0n)
+    const oldest = idOf('aud', new Date(currentMs() - keptDays * 86_400_000), 0n)
     return (await deleteEntriesBefore(sql, oldest, deletedTogether)) === deletedTogether ? 0 : deleteEveryMs
   })
 }

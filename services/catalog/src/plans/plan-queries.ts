@@ -95,11 +95,10 @@ export async function replaceOverrides(
   overrides: { definitionId: string; value: string }[],
 ): Promise<void> {
   await sql`delete from plan_overrides where plan_id = ${plan.id}`
-  await sql`
-    insert into plan_overrides (plan_id, application_id, definition_id, value)
-    select ${plan.id}, ${plan.applicationId}, definition_id, value
-    from unnest(${overrides.map((override) => override.definitionId)}::text[],
-      ${overrides.map((override) => override.value)}::text[]) as given (definition_id, value)`
+  const rows = overrides.map(({ definitionId: definition_id, value }) => {
+    return { plan_id: plan.id, application_id: plan.applicationId, definition_id, value }
+  })
+  await insertRows(sql, 'plan_overrides', rows)
 }
 
 /** How long licensing may take to suspend the licences of a plan, which may have several hundred thousand. */

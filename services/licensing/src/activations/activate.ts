@@ -42,8 +42,8 @@ export async function recordedSlot<P extends Slot>(
       licenceId: slot.licence.id,
       applicationId: slot.licence.application_id,
       ...slot.installation,
-      seenAt: slot.now.toISOString(),
-      tokenEndsAt: slot.tokenEndsAt.toISOString(),
+      seenAt: slot.now,
+      tokenEndsAt: slot.tokenEndsAt,
       leaseMinutes: null,
     })
     if (isThere || slot.created) return slot

@@ -2,7 +2,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
-import { inOrderOf } from '@licensing/database/row-queries'
+import { inOrderOf, rowsOf } from '@licensing/database/row-queries'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 import { inScope } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
@@ -60,11 +60,10 @@ export async function findLicencesOfKeys(
   sql: Sql,
   machines: Machine[],
 ): Promise<(LicenceOfMachine | undefined)[]> {
-  const rows = await sql<(Read<LicenceOfMachine> & { place: number })[]>`
-    select machine.place::int, a.id as activation_id, ${productColumns(sql)}
-    from unnest(
-      ${machines.map(({ licenceKey }) => licenceKey)}::text[], ${machines.map(({ fingerprint }) => fingerprint)}::text[]
-    ) with ordinality as machine (key, fingerprint, place)
+  const given = machines.map(({ licenceKey: key, fingerprint }) => ({ key, fingerprint }))
+  const rows = await sql<(Read<LicenceOfMachine> & { ordinality: bigint })[]>`
+    select machine.ordinality, a.id as activation_id, ${productColumns(sql)}
+    from ${rowsOf(sql, { key: 'text', fingerprint: 'text' }, given)} machine
     join licences l on l.key = machine.key
     left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint and a.held_until is null`
   return inOrderOf(machines, rows).map((row) => row && parsed<LicenceOfMachine>(row))
@@ -207,47 +206,43 @@ export interface NewActivation extends GrantedActivation {
   productVersion: string
 }
 
-const grantedColumns = (activations: GrantedActivation[]) =>
-  [
-    activations.map(({ id }) => id),
-    activations.map(({ tokenEndsAt }) => tokenEndsAt.toISOString()),
-    activations.map(({ offlineUntil }) => offlineUntil?.toISOString() ?? null),
-  ] as const
+const grantedRow = ({ id, tokenEndsAt, offlineUntil }: GrantedActivation) => {
+  return { id, token_ends_at: tokenEndsAt, offline_until: offlineUntil }
+}
 
 export async function insertActivations(
   sql: Sql,
   licence: ProductLicence,
   activations: NewActivation[],
 ): Promise<void> {
-  const [ids, tokenEnds, fileEnds] = grantedColumns(activations)
+  const rows = activations.map(({ fingerprint, host, productVersion: product_version, ...granted }) => {
+    return { ...grantedRow(granted), fingerprint, host, product_version }
+  })
+  const count = activations.length
   await sql`
     with counted as (
-      update floating_licences set activations = activations + ${activations.length} where licence_id = ${licence.id}
+      update floating_licences set activations = activations + ${count} where licence_id = ${licence.id}
+    ), noted as (
+      insert into application_day_changes (application_id, account_id, day, activations_new, activations_seen)
+      values (${licence.application_id}, ${licence.account_id}, (now() at time zone 'UTC')::date, ${count}, ${count})
     )
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
       token_ends_at, offline_until)
     select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
       token_ends_at, offline_until
-    from unnest(
-      ${ids}::text[], ${tokenEnds}::text[]::timestamptz[], ${fileEnds}::text[]::timestamptz[],
-      ${activations.map((activation) => activation.fingerprint)}::text[],
-      ${activations.map((activation) => activation.host)}::text[],
-      ${activations.map((activation) => activation.productVersion)}::text[]
-    ) as activation (id, token_ends_at, offline_until, fingerprint, host, product_version)`
+    from ${rowsOf(sql, 'activations', rows)} activation`
 }
 
 /** Records new tokens of locked activations. */
 export async function updateActivations(sql: Sql, activations: GrantedActivation[]): Promise<void> {
-  const [ids, tokenEnds, fileEnds] = grantedColumns(activations)
+  const columns = { id: 'text', token_ends_at: 'timestamptz', offline_until: 'timestamptz' } as const
   await sql`
     update activations a
     set token_ends_at = greatest(a.token_ends_at, granted.token_ends_at),
       offline_until = greatest(a.offline_until, granted.offline_until)
     from (
       select id, max(token_ends_at) as token_ends_at, max(offline_until) as offline_until
-      from unnest(${ids}::text[], ${tokenEnds}::text[]::timestamptz[], ${fileEnds}::text[]::timestamptz[])
-        as granted (id, token_ends_at, offline_until)
-      group by id
+      from ${rowsOf(sql, columns, activations.map(grantedRow))} granted group by id
     ) granted
     where a.id = granted.id`
 }

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { ProductLicence } from './activation-queries.ts'
 
 /** The leases of a floating licence, read under its lock. */
@@ -64,6 +65,10 @@ export async function writeLeases(
   leases: GivenLease[],
 ): Promise<Map<string, Date>> {
   const added = leases.filter(({ isNew }) => isNew).length
+  const columns = { activation_id: 'text', offline_until: 'timestamptz', kept_until: 'timestamptz' } as const
+  const given = leases.map(({ activationId: activation_id, offlineUntil, keptUntil }) => {
+    return { activation_id, offline_until: offlineUntil, kept_until: keptUntil }
+  })
   const rows = await sql<{ activation_id: string; ends_at: Date }[]>`
     with counted as (
       update floating_licences set leases = leases + ${added} where licence_id = ${licence.id} and ${added > 0}
@@ -78,12 +83,7 @@ export async function writeLeases(
       ), true
     from (
       select activation_id, max(offline_until) as offline_until, max(kept_until) as kept_until
-      from unnest(
-        ${leases.map(({ activationId }) => activationId)}::text[],
-        ${leases.map(({ offlineUntil }) => offlineUntil?.toISOString() ?? null)}::text[]::timestamptz[],
-        ${leases.map(({ keptUntil }) => keptUntil?.toISOString() ?? null)}::text[]::timestamptz[]
-      ) as given (activation_id, offline_until, kept_until)
-      group by activation_id
+      from ${rowsOf(sql, columns, given)} given group by activation_id
     ) given
       left join activations a on a.id = given.activation_id
       left join leases lease on lease.activation_id = given.activation_id

@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { inOrderOf } from '@licensing/database/row-queries'
+import { inOrderOf, rowsOf } from '@licensing/database/row-queries'
 import type { HistoryType } from '@licensing/proto/closed-sets'
 
 const migrated: HistoryType = 'migrated'
@@ -16,11 +16,12 @@ export async function findByLegacyKeys(
   sql: Sql,
   asked: { applicationId: string; legacyKey: string }[],
 ): Promise<(ImportedLicence | undefined)[]> {
-  const rows = await sql<(ImportedLicence & { place: number })[]>`
-    select asked.place::int, l.id, l.key, l.migrated_at is not null as migrated
-    from unnest(
-      ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ legacyKey }) => legacyKey)}::text[]
-    ) with ordinality as asked (application_id, legacy_key, place)
+  const given = asked.map(({ applicationId: application_id, legacyKey: legacy_key }) => {
+    return { application_id, legacy_key }
+  })
+  const rows = await sql<(ImportedLicence & { ordinality: bigint })[]>`
+    select asked.ordinality, l.id, l.key, l.migrated_at is not null as migrated
+    from ${rowsOf(sql, { application_id: 'text', legacy_key: 'text' }, given)} asked
     join licences l on l.application_id = asked.application_id and l.legacy_key = asked.legacy_key`
   return inOrderOf(asked, rows)
 }

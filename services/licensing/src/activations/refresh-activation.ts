@@ -67,8 +67,8 @@ export async function recordCallHome(
     licenceId: licence.id,
     applicationId: licence.application_id,
     ...checkInstallation(request),
-    seenAt: deps.now().toISOString(),
-    tokenEndsAt: refreshed?.tokenEndsAt.toISOString() ?? null,
+    seenAt: deps.now(),
+    tokenEndsAt: refreshed?.tokenEndsAt ?? null,
     leaseMinutes: refreshed?.leaseMinutes ?? null,
   })
   if (!recorded.isThere) throw noActivation()

@@ -237,10 +237,10 @@ async function writeSlots(
     const row = { id, ...last, fingerprint, host, productVersion }
     return { applicant, row, slot: { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt } }
   })
-  const rowsOf = (created: boolean) =>
+  const granted = (created: boolean) =>
     assigned.filter(({ slot }) => slot.created === created).map(({ row }) => row)
-  if (known.length < given.length) await insertActivations(tx, licence, rowsOf(true))
-  if (known.length > 0) await updateActivations(tx, rowsOf(false))
+  if (known.length < given.length) await insertActivations(tx, licence, granted(true))
+  if (known.length > 0) await updateActivations(tx, granted(false))
   return assigned.map(({ applicant, slot }) => [applicant, slot])
 }
 

@@ -2,6 +2,8 @@ import type { Sql } from '@licensing/database/connect'
 import { oneConnection } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { isDatabaseOutage } from '@licensing/database/problems'
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { HistoryType } from '@licensing/proto/closed-sets'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
 import { startHarness, forFile, newVendor } from '../../test/harness.ts'
@@ -43,6 +45,19 @@ async function addUpAll(): Promise<void> {
     // Until nothing is left.
   }
 }
+
+test('each type of history entry has a counter, or needs none', () => {
+  const uncounted: HistoryType[] = [
+    'changed',
+    'key_rotated',
+    'migrated',
+    'plan_changed',
+    'renewed',
+    'trial_started',
+  ]
+  const counted = new Set<string>([...counters, 'activation_freed'])
+  expect(closedSets.historyType.filter((type) => !counted.has(type)).toSorted()).toEqual(uncounted)
+})
 
 test('each change of a licence or activation is counted once, on its day, before and after it is added up', async () => {
   const own = newVendor(harness)

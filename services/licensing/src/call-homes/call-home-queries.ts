@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
 /** This many of a licence's latest calls are kept: its detail shows all of them (docs/guides/licences.md, "Find and change a licence"). */
@@ -11,13 +12,34 @@ export interface CallHome {
   applicationId: string
   host: string
   productVersion: string
-  /** ISO 8601. */
-  seenAt: string
-  /** The end of the token that the product gets with this call, ISO 8601; null if it gets none. */
-  tokenEndsAt: string | null
+  seenAt: Date
+  /** The end of the token that the product gets with this call; null if it gets none. */
+  tokenEndsAt: Date | null
   /** If set, the call extends the activation's lease to this many minutes from now, if it has not ended. */
   leaseMinutes: number | null
 }
+
+const callColumns = {
+  activation_id: 'text',
+  licence_id: 'text',
+  application_id: 'text',
+  host: 'text',
+  product_version: 'text',
+  seen_at: 'timestamptz',
+  token_ends_at: 'timestamptz',
+  lease_minutes: 'int',
+} as const
+
+const callRow = (call: CallHome): Record<keyof typeof callColumns, unknown> => ({
+  activation_id: call.activationId,
+  licence_id: call.licenceId,
+  application_id: call.applicationId,
+  host: call.host,
+  product_version: call.productVersion,
+  seen_at: call.seenAt,
+  token_ends_at: call.tokenEndsAt,
+  lease_minutes: call.leaseMinutes,
+})
 
 /**
  * Records calls of many products in one statement. It locks rows table by table and in the order of their keys, so that
@@ -41,15 +63,9 @@ export async function recordCallHomes(
   leases: Map<string, Date>
   withNewHosts: string[]
 }> {
-  const column = <K extends keyof CallHome>(name: K) => calls.map((call) => call[name])
   const rows = await sql<{ what: string; id: string; ends_at: Date | null }[]>`
     with call as materialized (
-      select * from unnest(
-        ${column('activationId')}::text[], ${column('licenceId')}::text[], ${column('applicationId')}::text[],
-        ${column('host')}::text[], ${column('productVersion')}::text[], ${column('seenAt')}::text[]::timestamptz[],
-        ${column('tokenEndsAt')}::text[]::timestamptz[], ${column('leaseMinutes')}::int[]
-      ) with ordinality as call (activation_id, licence_id, application_id, host, product_version, seen_at,
-        token_ends_at, lease_minutes, place)
+      select * from ${rowsOf(sql, callColumns, calls.map(callRow))} call
     ),
     unseen as materialized (
       select l.id from licences l where l.id in (select licence_id from call) and not l.seen
@@ -65,10 +81,11 @@ export async function recordCallHomes(
         max(token_ends_at) filter (where lease_minutes is null) over own as token_ends_at,
         max(token_ends_at) filter (where lease_minutes is not null) over own as leased_token_ends_at,
         max(lease_minutes) over own as lease_minutes
-      from call window own as (partition by activation_id) order by activation_id, place desc
+      from call window own as (partition by activation_id) order by activation_id, ordinality desc
     ),
     held as materialized (
-      select a.id, a.offline_until from activations a join latest on latest.activation_id = a.id
+      select a.id, a.application_id, a.account_id, a.offline_until, a.last_seen_at from activations a
+      join latest on latest.activation_id = a.id
       where a.held_until is null order by a.id for update of a
     ),
     -- The array is complete before the first lease is locked: this statement waits for no activation while it holds a lease.
@@ -95,6 +112,13 @@ export async function recordCallHomes(
       from latest join held on held.id = latest.activation_id left join extended using (activation_id)
       where a.id = latest.activation_id
     ),
+    -- Each activation is counted once on each day.
+    noted as (
+      insert into application_day_changes (application_id, account_id, day, activations_seen)
+      select application_id, account_id, (seen_at at time zone 'UTC')::date, count(*)
+      from latest join held on held.id = latest.activation_id
+      where (seen_at at time zone 'UTC')::date > (last_seen_at at time zone 'UTC')::date group by 1, 2, 3
+    ),
     active as (
       insert into licence_activity (licence_id, application_id, last_seen_at, calls)
       select licence_id, application_id, max(seen_at), count(*) from call group by 1, 2 order by 1
@@ -106,7 +130,7 @@ export async function recordCallHomes(
     numbered as (
       select licence_id, host, product_version, seen_at, active.calls - back as number
       from active join (
-        select *, row_number() over (partition by licence_id order by place desc) - 1 as back from call
+        select *, row_number() over (partition by licence_id order by ordinality desc) - 1 as back from call
       ) latest using (licence_id)
       where back < ${latestCalls}
     ),

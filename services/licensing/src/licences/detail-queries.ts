@@ -42,7 +42,7 @@ interface CallHome {
 const newestActivations = 100
 
 type Read = Omit<DetailRow, 'activations' | 'call_home' | 'overrides'> & {
-  place: number
+  ordinality: bigint
   activations: string[]
   call_home: string[]
   overrides: string[]
@@ -55,7 +55,7 @@ type Read = Omit<DetailRow, 'activations' | 'call_home' | 'overrides'> & {
  */
 export async function findDetails(sql: Sql, scopes: LicenceScope[]): Promise<(DetailRow | undefined)[]> {
   const rows = await sql<Read[]>`
-    select wanted.place::int, ${licenceColumns(sql)}, l.legacy_key, l.snapshot_id,
+    select wanted.ordinality, ${licenceColumns(sql)}, l.legacy_key, l.snapshot_id,
       p.status as plan_status, p.snapshot_id as plan_snapshot_id,
       (select count(*) from activations a where a.licence_id = l.id) as activations_total,
       coalesce((select leases from floating_licences where licence_id = l.id) - (

@@ -21,8 +21,8 @@ interface NewLicence extends FieldColumns {
 
 export interface NewIssue extends NewLicence {
   idempotency_key: string
-  /** SHA-256 in the form of PostgreSQL: `\\x` and hexadecimal digits. */
-  idempotency_hash: string
+  /** SHA-256 of the request's body. */
+  idempotency_hash: Uint8Array
 }
 
 export interface NewImport extends NewLicence {
@@ -56,7 +56,7 @@ export async function insertLicences(
   const rows = await sql<{ id: string; created_at: Date }[]>`
     with given as materialized (
       select *, (${licences.map(({ actor }) => actor)}::text[])[ordinality] as actor
-      from ${rowsOf(sql, 'licences', licences)} with ordinality
+      from ${rowsOf<NewLicence>(sql, 'licences', licences)} given
     ),
     plan as materialized (
       select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p

@@ -88,7 +88,7 @@ async function sourceOf(sql: Sql, filter: LicenceFilter): Promise<Source> {
   return of(own)
 }
 
-/** Of several pairs of metadata, the one with the fewest licences, as far as a page looks. */
+/** The pair of metadata with the fewest licences, as far as a page looks. */
 async function rarestEntry(
   sql: Sql,
   { applicationId, metadata = {} }: LicenceFilter,

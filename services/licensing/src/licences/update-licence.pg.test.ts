@@ -151,7 +151,7 @@ test('a licence that was suspended for failed payments when its subscription was
   const plan = await givenPlan(harness)
   const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: inDays(60) })
   await apply(harness, bought, { kind: 'payment_failed' }, daysAgo(3))
-  await apply(harness, bought, { kind: 'canceled' }, daysAgo(2))
+  await apply(harness, bought, { kind: 'cancelled' }, daysAgo(2))
   const sent = await events(harness, bought.licence)
   const returned = { status: 'suspended', statusReason: 'payment_failed' }
   expect(await update(bought.licence, { end: inDays(60) })).toMatchObject(returned)

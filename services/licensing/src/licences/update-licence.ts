@@ -73,7 +73,7 @@ async function update(tx: Transaction, request: UpdateLicenceRequest): Promise<L
 /** The state of a licence with a new end: nothing else changes, except that a cancellation does not count. */
 function stateWithEnd(purchased: PurchasedLicence, end: Date | null, now: Date): LicenceState {
   const { hold, purchase: former } = purchased.licence
-  const purchase = former === 'canceled' ? governingAt(purchased, now).uncancelled : former
+  const purchase = former === 'cancelled' ? governingAt(purchased, now).uncancelled : former
   return { hold, purchase, ...statusOf({ hold, purchase, end, now }) }
 }
 
@@ -84,6 +84,6 @@ function moveEnd(changes: Changes, purchased: PurchasedLicence): void {
   const { expires_on: end } = purchased.licence
   Object.assign(purchase, { ends_at: end, bought_ends_at: end, end_revision: purchase.end_revision + 1 })
   if (!purchase.money_returned) purchase.terminated_at = null
-  purchase.canceled_to = null
+  purchase.cancelled_to = null
   savePurchase(changes, purchase)
 }

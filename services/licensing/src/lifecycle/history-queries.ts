@@ -58,5 +58,5 @@ export async function insertHistory(sql: Sql, entries: NewHistory[]): Promise<vo
   await sql`
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause, changes)
     select licence_id, coalesce(at, now()), type, from_status, to_status, actor, cause, changes
-    from ${rowsOf(sql, 'licence_history', rows)} with ordinality order by ordinality`
+    from ${rowsOf(sql, 'licence_history', rows)} entry order by ordinality`
 }

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { inOrderOf } from '@licensing/database/row-queries'
+import { inOrderOf, rowsOf } from '@licensing/database/row-queries'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import { rowColumns } from './licence-row.ts'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
@@ -53,20 +53,29 @@ export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<Licenc
   return row
 }
 
-/** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
-export const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
-  unnest(
-    ${scopes.map(({ licenceId }) => licenceId)}::text[],
-    ${scopes.map(({ accountId }) => accountId)}::text[],
-    ${scopes.map(({ onlyApplicationId }) => onlyApplicationId ?? null)}::text[]
-  ) with ordinality as wanted (licence_id, account_id, application_id, place)
+const scopeColumns = {
+  licence_id: 'text',
+  account_id: 'text',
+  application_id: 'text',
+  actor: 'text',
+} as const
+
+type ScopeOfActor = LicenceScope & { actor?: string }
+
+const scopeRow = ({ licenceId, accountId, onlyApplicationId, actor }: ScopeOfActor) => {
+  return { licence_id: licenceId, account_id: accountId, application_id: onlyApplicationId, actor }
+}
+
+/** Joins the licences `l` of these scopes to `wanted`, the rows of the scopes. */
+export const joinScopes = (sql: Sql, scopes: ScopeOfActor[]) => sql`
+  ${rowsOf(sql, scopeColumns, scopes.map(scopeRow))} wanted
   join licences l on l.id = wanted.licence_id and l.account_id = wanted.account_id
     and (wanted.application_id is null or l.application_id = wanted.application_id)`
 
 /** The licences of these scopes, in their order. */
 export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(FoundLicence | undefined)[]> {
-  const rows = await sql<(FoundLicence & { place: number })[]>`
-    select ${stateColumns(sql)}, p.status as plan_status, wanted.place::int
+  const rows = await sql<(FoundLicence & { ordinality: bigint })[]>`
+    select ${stateColumns(sql)}, p.status as plan_status, wanted.ordinality
     from ${joinScopes(sql, scopes)} join plans p on p.id = l.plan_id`
   return inOrderOf(scopes, rows)
 }
@@ -89,7 +98,7 @@ export const licencesToChange = (
     onLocked,
   }: { from: readonly LicenceStatus[]; planIds?: string[] | undefined; onLocked: OnLocked },
 ) => sql`
-  select l.id, l.status, (${scopes.map(({ actor }) => actor)}::text[])[wanted.place] as actor
+  select l.id, l.status, wanted.actor
   from ${joinScopes(sql, scopes)}
   where ${statusIn(sql, from)} ${planIds ? sql`and l.plan_id = any(${planIds}::text[])` : sql``}
   for update of l ${skipLocked(sql, onLocked)}`
@@ -178,15 +187,11 @@ const countChanges = (sql: Sql, from: Statement) => sql`
 
 /** Adds to the plans' counters. In the lock order only revocation lists and the outbox come after them. */
 export async function addToPlanCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
-  const entries = [...changes].filter(([, active]) => active !== 0)
-  if (entries.length === 0) return
+  const rows = [...changes].flatMap(([plan_id, active]) => (active === 0 ? [] : [{ plan_id, active }]))
+  if (rows.length === 0) return
   await sql`
     insert into plan_counts (plan_id, shard, active)
     select plan_id, pg_backend_pid() % 16, active
-    from unnest(
-      ${entries.map(([planId]) => planId)}::text[],
-      ${entries.map(([, active]) => active)}::bigint[]
-    ) as change (plan_id, active)
-    order by plan_id
+    from ${rowsOf(sql, { plan_id: 'text', active: 'bigint' }, rows)} change order by plan_id
     on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
 }

@@ -29,7 +29,7 @@ const heldFor = (reason: SuspensionReason): Record<PurchaseState, Name> => ({
   payment_failed: reason,
   inquiry_opened: reason,
   partially_refunded: reason,
-  canceled: 'expired',
+  cancelled: 'expired',
   refunded: 'revoked',
 })
 const always = (status: Name): Record<PurchaseState, Name> => ({
@@ -37,7 +37,7 @@ const always = (status: Name): Record<PurchaseState, Name> => ({
   payment_failed: status,
   inquiry_opened: status,
   partially_refunded: status,
-  canceled: status,
+  cancelled: status,
   refunded: status,
 })
 
@@ -48,7 +48,7 @@ const beforeEnd: Record<Hold, Record<PurchaseState, Name>> = {
     payment_failed: 'payment_failed',
     inquiry_opened: 'dispute_inquiry',
     partially_refunded: 'downgraded',
-    canceled: 'expired',
+    cancelled: 'expired',
     refunded: 'revoked',
   },
   manual: heldFor('manual'),
@@ -171,7 +171,7 @@ test('after every change a licence has the status of the rules, except that the 
             const after = stateAfter(before, change)
             const seen = { before, change, after }
             const isForSweep = end === past && before.status !== 'expired' && after.status !== 'revoked'
-            const kept = isForSweep && purchase !== 'canceled'
+            const kept = isForSweep && purchase !== 'cancelled'
             const expected = kept
               ? [named(before), 'plan_archived']
               : [named(statusOf({ ...after, end, now }))]
@@ -195,8 +195,14 @@ const changes: [title: string, before: LicenceState, change: Change, hold: Hold,
   ['a payment', state('manual', 'paid'), { isReplaced: true }, 'manual', 'manual'],
   ['failed payments', state('manual', 'paid'), { purchase: 'payment_failed' }, 'manual', 'manual'],
   ['a partial refund', state('manual', 'paid'), { purchase: 'partially_refunded' }, 'none', 'downgraded'],
-  ['a partial refund', state('none', 'canceled'), { purchase: 'canceled' }, 'none', 'expired'],
-  ['a full refund', state('plan_archived', 'canceled'), { purchase: 'refunded' }, 'plan_archived', 'revoked'],
+  ['a partial refund', state('none', 'cancelled'), { purchase: 'cancelled' }, 'none', 'expired'],
+  [
+    'a full refund',
+    state('plan_archived', 'cancelled'),
+    { purchase: 'refunded' },
+    'plan_archived',
+    'revoked',
+  ],
   ['a renewal', state('manual', 'paid', past), { end: ahead }, 'manual', 'manual'],
   ['a renewal', state('none', 'payment_failed', past), { end: ahead }, 'none', 'active'],
   [
@@ -233,7 +239,7 @@ test.each(changes)(
 
 const [active, expired, downgraded] = [
   state('none', 'paid'),
-  state('none', 'canceled'),
+  state('none', 'cancelled'),
   state('none', 'partially_refunded'),
 ]
 const [manual, unpaid] = [state('manual', 'paid'), state('none', 'payment_failed')]

@@ -45,7 +45,7 @@ export const purchaseStates = [
   'payment_failed',
   'inquiry_opened',
   'partially_refunded',
-  'canceled',
+  'cancelled',
   'refunded',
 ] as const satisfies PurchaseEffectKind[]
 export type PurchaseState = (typeof purchaseStates)[number]
@@ -80,7 +80,7 @@ export const statusRules: readonly StatusRule[] = [
   // A revocation cannot be undone (docs/guides/lifecycle.md, "Transitions").
   { hold: 'revoked', status: 'revoked' },
   { purchase: 'refunded', status: 'revoked' },
-  { purchase: 'canceled', status: 'expired' },
+  { purchase: 'cancelled', status: 'expired' },
   { isPast: true, status: 'expired' },
   { hold: 'manual', status: 'suspended', reason: 'manual' },
   { hold: 'plan_archived', status: 'suspended', reason: 'plan_archived' },
@@ -191,7 +191,7 @@ export function stateAfter(
   const found = statusOf({ hold, purchase, end, now })
   // The sweep alone expires a licence because its end has passed. Otherwise, renewals that are reported late and end in the
   // past would expire and reactivate it one after the other.
-  const shown = found.status === 'expired' && purchase !== 'canceled' ? before : found
+  const shown = found.status === 'expired' && purchase !== 'cancelled' ? before : found
   // No licence is active on a retired plan: it waits for the vendor like those that the archive suspended.
   if (shown.status === 'active' && plan === 'retired') {
     return { hold: 'plan_archived', purchase, status: 'suspended', status_reason: 'plan_archived' }

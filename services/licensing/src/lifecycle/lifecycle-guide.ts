@@ -25,7 +25,7 @@ const ofHolds: Readonly<Record<Exclude<Hold, 'none'>, Words>> = {
 
 const ofPurchases: Readonly<Record<Exclude<PurchaseState, 'paid'>, Words>> = {
   refunded: { from: 'a full refund or a chargeback', ...never },
-  canceled: {
+  cancelled: {
     from: 'its subscription is cancelled',
     until: 'the customer buys again, or you set a later expiry date',
   },

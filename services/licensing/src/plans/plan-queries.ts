@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { inOrderOf } from '@licensing/database/row-queries'
+import { inOrderOf, rowsOf } from '@licensing/database/row-queries'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { bulkChanges } from '../lifecycle/licence.ts'
@@ -16,15 +16,15 @@ export interface PlanRow {
 
 export interface NewPlanCopy {
   id: string
-  accountId: string
-  applicationId: string
+  account_id: string
+  application_id: string
   status: PlanStatus
   epoch: bigint
   version: bigint
   code: string
-  trialDays: number | null
-  expiringNoticeDays: number
-  entitlementsJson: string
+  trial_days: number | undefined
+  expiring_notice_days: number
+  entitlements: SnapshotEntitlement[]
 }
 
 /** Stores the copies of a later epoch, or of a higher version in the same epoch, than the stored one, and locks these plans. @returns their ids */
@@ -34,19 +34,7 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
       snapshot_id, entitlements)
     select id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days,
       snapshot_id_of(entitlements), entitlements
-    from unnest(
-      ${plans.map((plan) => plan.id)}::text[],
-      ${plans.map((plan) => plan.accountId)}::text[],
-      ${plans.map((plan) => plan.applicationId)}::text[],
-      ${plans.map((plan) => plan.status)}::text[],
-      ${plans.map((plan) => String(plan.epoch))}::bigint[],
-      ${plans.map((plan) => String(plan.version))}::bigint[],
-      ${plans.map((plan) => plan.code)}::text[],
-      ${plans.map((plan) => plan.trialDays)}::int[],
-      ${plans.map((plan) => plan.expiringNoticeDays)}::int[],
-      ${plans.map((plan) => plan.entitlementsJson)}::text[]::jsonb[]
-    ) as plan (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, entitlements)
-    order by id
+    from ${rowsOf(sql, 'plans', plans)} plan order by id
     on conflict (id) do update set
       status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code,
       trial_days = excluded.trial_days, expiring_notice_days = excluded.expiring_notice_days,
@@ -81,16 +69,15 @@ export async function changeDefinitions(
     },
     sql`entitlements`,
   )
+  const columns = { id: 'text', from_version: 'bigint', version: 'bigint', own: 'jsonb' } as const
+  const rows = plans.map(({ planId: id, fromVersion: from_version, version, values: own }) => {
+    return { id, from_version, version, own }
+  })
   const noticeDays = sql`${of.expiringNoticeDays ?? null}::int`
   await sql`
     with locked as materialized (
       select p.id, p.entitlements, given.version, given.own
-      from plans p join unnest(
-        ${plans.map(({ planId }) => planId)}::text[],
-        ${plans.map(({ fromVersion }) => String(fromVersion))}::bigint[],
-        ${plans.map(({ version }) => String(version))}::bigint[],
-        ${plans.map(({ values }) => JSON.stringify(values))}::text[]::jsonb[]
-      ) as given (id, from_version, version, own) on given.id = p.id
+      from plans p join ${rowsOf(sql, columns, rows)} given on given.id = p.id
       where p.account_id = ${of.accountId} and p.application_id = ${of.applicationId}
         and p.epoch = ${of.epoch} and p.version = given.from_version
       order by p.id for update of p
@@ -112,10 +99,9 @@ export async function findOutdated(
   epoch: bigint,
   plans: { planId: string; version: bigint }[],
 ): Promise<string[]> {
+  const given = plans.map(({ planId: id, version }) => ({ id, version }))
   const rows = await sql<{ id: string }[]>`
-    select given.id from unnest(
-      ${plans.map(({ planId }) => planId)}::text[], ${plans.map(({ version }) => String(version))}::bigint[]
-    ) as given (id, version)
+    select given.id from ${rowsOf(sql, { id: 'text', version: 'bigint' }, given)} given
     where not exists (
       select from plans p where p.id = given.id and (p.epoch, p.version) >= (${epoch}::bigint, given.version)
     )`
@@ -201,11 +187,10 @@ export async function findPlansOfCodes(
   sql: Sql,
   asked: { applicationId: string; code: string }[],
 ): Promise<(string | undefined)[]> {
-  const rows = await sql<{ place: number; id: string }[]>`
-    select asked.place::int, plan.id
-    from unnest(
-      ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ code }) => code)}::text[]
-    ) with ordinality as asked (application_id, code, place)
+  const given = asked.map(({ applicationId: application_id, code }) => ({ application_id, code }))
+  const rows = await sql<{ ordinality: bigint; id: string }[]>`
+    select asked.ordinality, plan.id
+    from ${rowsOf(sql, { application_id: 'text', code: 'text' }, given)} asked
     cross join lateral (
       select p.id from plans p left join awaited_plans awaited on awaited.plan_id = p.id
       where p.application_id = asked.application_id and p.code = asked.code

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
 /**
@@ -19,13 +20,13 @@ export async function storeSnapshots(
   used: { plan_id: string | null; snapshot_id: string | null }[],
 ): Promise<void> {
   if (used.length === 0) return
+  const rows = used.map(({ plan_id, snapshot_id }) => ({ plan_id, snapshot_id }))
   await sql`
     insert into snapshots (id, entitlements)
     select distinct on (p.snapshot_id) p.snapshot_id, p.entitlements
     from plans p
-    join unnest(
-      ${used.map((one) => one.plan_id)}::text[], ${used.map((one) => one.snapshot_id)}::text[]
-    ) as used (plan_id, snapshot_id) on used.plan_id = p.id and used.snapshot_id = p.snapshot_id
+    join ${rowsOf(sql, { plan_id: 'text', snapshot_id: 'text' }, rows)} used
+      on used.plan_id = p.id and used.snapshot_id = p.snapshot_id
     where not exists (select from snapshots s where s.id = p.snapshot_id)
     order by p.snapshot_id
     on conflict (id) do nothing`

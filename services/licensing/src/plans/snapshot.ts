@@ -11,11 +11,10 @@ export interface SnapshotEntitlement {
 }
 
 /** Entitlements as they are stored: equal ones in any order have the same text, and so the same snapshot. */
-export function entitlementsJson(entitlements: ResolvedEntitlement[]): string {
-  const sorted = entitlements
+export function storedEntitlements(entitlements: ResolvedEntitlement[]): SnapshotEntitlement[] {
+  return entitlements
     .map(({ key, kind, value, default: definitionDefault }): SnapshotEntitlement => {
       return { key, kind: readMember('entitlementKind', kind), value, default: definitionDefault }
     })
     .sort((a, b) => (a.key < b.key ? -1 : 1))
-  return JSON.stringify(sorted)
 }

@@ -41,13 +41,13 @@ export interface RenewedEffect extends EffectOf<'renewed'> {
   updatesUntil: Date | null
 }
 
-export interface CanceledEffect extends EffectOf<'canceled'> {
-  /** When the purchase ends, whatever its renewals gave. Absent or null: when it was canceled. */
+export interface CancelledEffect extends EffectOf<'cancelled'> {
+  /** When the purchase ends, whatever its renewals gave. Absent or null: when it was cancelled. */
   endsAt?: Date | null
 }
 
 export type LaterEffect =
-  RenewedEffect | CanceledEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed' | 'canceled'>>
+  RenewedEffect | CancelledEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed' | 'cancelled'>>
 
 interface Meaning {
   /** The purchase has the latest and the first time of such effects in these columns. */
@@ -70,7 +70,7 @@ export const effectMeanings: Record<LaterEffect['kind'], Meaning> = {
   partially_refunded: { latest: 'partially_refunded_at', since: 'partially_refunded_since' },
   refunded: { ends: 'money_returned' },
   charged_back: { ends: 'money_returned' },
-  canceled: { ends: 'cancelled' },
+  cancelled: { ends: 'cancelled' },
   renewal_stopped: { renews: false },
   renewal_resumed: { renews: true },
   order_corrected: {},
@@ -116,7 +116,7 @@ export function readEffect(request: PurchaseEffect): Effect {
       const newPlanId = planId === undefined ? undefined : checkPlanId(planId)
       return { ...about, kind, planId: newPlanId, endsAt, updatesUntil }
     }
-    case 'canceled':
+    case 'cancelled':
       return { ...about, kind, endsAt }
     default:
       return { ...about, kind, since: request.since ? timestampDate(request.since) : null }

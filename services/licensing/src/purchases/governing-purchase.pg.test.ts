@@ -80,7 +80,7 @@ test('a refund, chargeback, cancellation, failure, inquiry, partial refund or re
   const kinds: EffectFields[] = [
     { kind: 'refunded' },
     { kind: 'charged_back' },
-    { kind: 'canceled' },
+    { kind: 'cancelled' },
     { kind: 'payment_failed' },
     { kind: 'inquiry_opened' },
     { kind: 'inquiry_closed' },
@@ -101,10 +101,10 @@ test('without a valid purchase the licence is revoked after a refund or chargeba
   for (const [kind, status] of [
     [{ kind: 'refunded' }, 'revoked'],
     [{ kind: 'charged_back' }, 'revoked'],
-    [{ kind: 'canceled' }, 'expired'],
+    [{ kind: 'cancelled' }, 'expired'],
   ] as const) {
     const { first, second, licence } = await upgraded()
-    await apply(harness, first, { kind: 'canceled' }, daysAgo(2))
+    await apply(harness, first, { kind: 'cancelled' }, daysAgo(2))
     await apply(harness, second, kind, daysAgo(1))
     expect(await statusOf(harness, licence)).toBe(status)
   }
@@ -118,7 +118,7 @@ test('a partial refund of an expired licence changes nothing until the vendor gi
     await buy(harness, purchase),
   ]
   await sweepExpiries(harness.deps)
-  await apply(harness, cancelled, { kind: 'canceled' }, daysAgo(3))
+  await apply(harness, cancelled, { kind: 'cancelled' }, daysAgo(3))
   for (const bought of [ended, cancelled]) {
     const { licence } = bought
     const seen = [await events(harness, licence), await history(harness, licence)]
@@ -296,7 +296,7 @@ test('a refused effect stops later effects of its own purchase, and no others', 
   const paid = (planId: string): EffectFields => {
     return { kind: 'paid', planId, externalRef: unique('buyer') }
   }
-  const cancelled: EffectFields = { kind: 'canceled' }
+  const cancelled: EffectFields = { kind: 'cancelled' }
   const { results } = await harness.purchases.applyPurchaseEffects({
     effects: [
       effect(refused, 'a', paid(retired.id)),

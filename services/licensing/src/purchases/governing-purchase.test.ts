@@ -20,7 +20,7 @@ const valid: Purchase = newPurchase({
   updates_until: null,
   metadata: {},
 })
-const canceled: Purchase = { ...valid, terminated_at: day(5), canceled_at: day(5) }
+const cancelled: Purchase = { ...valid, terminated_at: day(5), cancelled_at: day(5) }
 
 const inquiry = (at: Date): Partial<Purchase> => ({ first_inquiry_at: at, inquiry_at: at })
 
@@ -45,11 +45,11 @@ test.each(events)('after %o the state is %s', (happened, state) => {
 })
 
 test('a cancelled purchase that is partially refunded later stays cancelled, also after its end', () => {
-  const purchase = { ...canceled, partially_refunded_at: day(10) }
+  const purchase = { ...cancelled, partially_refunded_at: day(10) }
   for (const now of [day(15), day(25)]) {
     expect(governingPurchase([purchase], null, now.getTime())).toMatchObject({
       isValid: false,
-      state: 'canceled',
+      state: 'cancelled',
       uncancelled: 'partially_refunded',
     })
   }
@@ -58,7 +58,7 @@ test('a cancelled purchase that is partially refunded later stays cancelled, als
 test('a customer who buys and is refunded in the second in which an issued licence ended is revoked, known then or later', () => {
   const second = (ms: number) => new Date(day(10).getTime() + ms)
   const issued: Purchase = {
-    ...canceled,
+    ...cancelled,
     purchase_ref: 'lic',
     ordered_at: beforeAllPurchases,
     ends_at: second(700),
@@ -70,7 +70,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
     for (const ends_at of [null, second(0), day(20)]) {
       for (const refundedAfter of [0, 1_000]) {
         const bought: Purchase = {
-          ...canceled,
+          ...cancelled,
           purchase_ref,
           ordered_at: second(0),
           ends_at,
@@ -91,7 +91,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
   // If the issued licence ends in a later second than the refund, it governs the licence until then.
   const later = { ...issued, ends_at: second(2_700), bought_ends_at: second(2_700) }
   const refunded = {
-    ...canceled,
+    ...cancelled,
     ordered_at: second(0),
     ends_at: null,
     terminated_at: second(0),

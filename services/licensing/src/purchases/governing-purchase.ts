@@ -41,8 +41,8 @@ export function governingPurchase(
   const at = latestValid === -1 ? lastFallen(entries) : latestValid
   const { purchase: current } = entries[at]!
   const uncancelled = current.money_returned ? 'refunded' : (problemOf(timeline, at)?.kind ?? 'paid')
-  const isCanceled = terminatedAt(current, now) < Infinity && !current.money_returned
-  const state = isCanceled ? 'canceled' : uncancelled
+  const isCancelled = terminatedAt(current, now) < Infinity && !current.money_returned
+  const state = isCancelled ? 'cancelled' : uncancelled
   return { current, isValid: latestValid !== -1, state, uncancelled }
 }
 
@@ -52,7 +52,7 @@ interface Timeline {
   reactivated: number
 }
 
-/** Of several purchases that fell in the same moment, the latest one counts. */
+/** If several purchases fell in the same moment, the latest one counts. */
 function lastFallen(entries: Timeline['entries']): number {
   const last = Math.max(...entries.map(({ fell }) => fell))
   return entries.findLastIndex(({ fell }) => fell === last)

@@ -154,7 +154,7 @@ test('an effect on a purchase with 50,000 renewals or other effects costs at mos
     repetition: await ratioOf(given, (paid) => apply(harness, paid, renewed, daysAgo(1), 'renewed7')),
     stop: await ratioOf(given, (paid) => apply(harness, paid, { kind: 'renewal_stopped' }, daysAgo(1))),
     'a new end': await ratioOf(given, ({ licence }) => moveEnd(licence)),
-    cancellation: await ratioOf(given, (paid) => apply(harness, paid, { kind: 'canceled' }, daysAgo(2))),
+    cancellation: await ratioOf(given, (paid) => apply(harness, paid, { kind: 'cancelled' }, daysAgo(2))),
   }
   expect(Object.entries(ratios).filter(([, ratio]) => ratio > 2)).toEqual([])
 }, 300_000)

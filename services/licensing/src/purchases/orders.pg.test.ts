@@ -81,7 +81,7 @@ test('in any order, in calls of any size and with repetitions, the licence is th
   expect(await findUnruledStatuses(harness)).toEqual([])
 }, 600_000)
 
-test.each(['refunded', 'canceled'] as const)(
+test.each(['refunded', 'cancelled'] as const)(
   'a purchase that was %s before a known renewal returns to the plan that it had then',
   async (kind) => {
     const days = (count: number) => new Date(now.getTime() + (count - 30) * 86_400_000)

@@ -127,7 +127,7 @@ function expectSame(one: PurchasedLicence[], other: PurchasedLicence[]): void {
 
 interface Step {
   purchase: string
-  kind: 'paid' | 'renewed' | 'refunded' | 'canceled'
+  kind: 'paid' | 'renewed' | 'refunded' | 'cancelled'
   on: number
   /** The day until which the payment includes updates. */
   until?: number
@@ -157,17 +157,17 @@ const updates: [title: string, steps: Step[], until: number | undefined][] = [
   ],
   [
     'a renewal that was paid before its subscription ended',
-    [paid('a', 1, 100), renewed('a', 5, 130), { purchase: 'a', kind: 'canceled', on: 6 }],
+    [paid('a', 1, 100), renewed('a', 5, 130), { purchase: 'a', kind: 'cancelled', on: 6 }],
     130,
   ],
   [
     'a renewal after its subscription ended',
-    [paid('a', 1, 100), { purchase: 'a', kind: 'canceled', on: 5 }, renewed('a', 6, 130)],
+    [paid('a', 1, 100), { purchase: 'a', kind: 'cancelled', on: 5 }, renewed('a', 6, 130)],
     100,
   ],
   [
     'a renewal after its subscription ended, of a licence with a purchase that includes more',
-    [paid('a', 1, 100), paid('b', 2, 120), { purchase: 'a', kind: 'canceled', on: 5 }, renewed('a', 6, 130)],
+    [paid('a', 1, 100), paid('b', 2, 120), { purchase: 'a', kind: 'cancelled', on: 5 }, renewed('a', 6, 130)],
     120,
   ],
   [

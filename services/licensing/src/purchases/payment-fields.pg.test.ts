@@ -137,7 +137,7 @@ describe('a subscription', () => {
     expect([await now(licence), await history(harness, licence), await eventTypes(harness, licence)]).toEqual(
       before,
     )
-    await apply(harness, bought, { kind: 'canceled' }, daysAgo(6))
+    await apply(harness, bought, { kind: 'cancelled' }, daysAgo(6))
     await apply(harness, bought, { kind: 'renewal_resumed' }, daysAgo(5))
     expect(await rests(licence)).toBe(false)
     expect(await statusOf(harness, licence)).toBe('expired')

@@ -44,13 +44,13 @@ export interface Provision {
 
 /** The licences that these purchases provisioned, in the order of `names`. */
 export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(Provision | undefined)[]> {
-  const rows = await sql<(Provision & { place: number })[]>`
-    select name.place::int, p.licence_id, p.created
-    from unnest(
-      ${names.map((name) => name.accountId)}::text[],
-      ${names.map((name) => name.applicationId)}::text[],
-      ${names.map((name) => name.purchaseRef)}::text[]
-    ) with ordinality as name (account_id, application_id, purchase_ref, place)
+  const columns = { account_id: 'text', application_id: 'text', purchase_ref: 'text' } as const
+  const given = names.map(({ accountId: account_id, applicationId: application_id, purchaseRef }) => {
+    return { account_id, application_id, purchase_ref: purchaseRef }
+  })
+  const rows = await sql<(Provision & { ordinality: bigint })[]>`
+    select name.ordinality, p.licence_id, p.created
+    from ${rowsOf(sql, columns, given)} name
     join provisions p on p.application_id = name.application_id and p.payment_ref = name.purchase_ref
     join licences l on l.id = p.licence_id and l.account_id = name.account_id`
   return inOrderOf(names, rows)
@@ -58,13 +58,13 @@ export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(
 
 /** The newest licence of each customer that a payment can change, in the order of `customers`. */
 export async function findNewestLicences(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
-  const rows = await sql<{ place: number; id: string }[]>`
-    select customer.place::int, l.id
-    from unnest(
-      ${customers.map((customer) => customer.accountId)}::text[],
-      ${customers.map((customer) => customer.applicationId)}::text[],
-      ${customers.map((customer) => customer.externalRef)}::text[]
-    ) with ordinality as customer (account_id, application_id, external_ref, place)
+  const columns = { account_id: 'text', application_id: 'text', external_ref: 'text' } as const
+  const given = customers.map(({ accountId: account_id, applicationId: application_id, externalRef }) => {
+    return { account_id, application_id, external_ref: externalRef }
+  })
+  const rows = await sql<{ ordinality: bigint; id: string }[]>`
+    select customer.ordinality, l.id
+    from ${rowsOf(sql, columns, given)} customer
     cross join lateral (
       select id from licences
       where application_id = customer.application_id and account_id = customer.account_id
@@ -125,9 +125,7 @@ const wantedRows = (sql: Sql, wanted: Wanted[]) => {
   const rows = wanted.map(({ licenceId, purchaseRefs }) => {
     return { licence_id: licenceId, purchase_refs: purchaseRefs }
   })
-  return sql`
-    jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
-      as wanted (licence_id text collate "C", purchase_refs text[] collate "C")`
+  return sql`${rowsOf(sql, { licence_id: 'text', purchase_refs: 'text[]' }, rows)} wanted`
 }
 
 /**
@@ -165,7 +163,7 @@ const purchaseColumns = (sql: Sql) => sql`
   p.bought_plan_id, p.bought_snapshot_id, p.bought_ends_at, p.end_revision, p.terminated_at, p.money_returned,
   p.renewed_at, p.failed_at, p.partially_refunded_at, p.failed_since, p.partially_refunded_since, p.first_inquiry_at,
   p.inquiry_at, p.inquiry_closed_at,
-  p.renews, p.renews_since, p.canceled_at, p.canceled_to, p.updates_until, p.paid_updates_until`
+  p.renews, p.renews_since, p.cancelled_at, p.cancelled_to, p.updates_until, p.paid_updates_until`
 
 /** The purchases that can govern these licences, which the transaction has locked. */
 export async function findDecidingPurchases(sql: Sql, wanted: Wanted[], now: Date): Promise<Purchase[]> {
@@ -182,6 +180,12 @@ export async function findLastFallenAfter(
   now: Date,
 ): Promise<Purchase[]> {
   if (purchases.length === 0) return []
+  const columns = {
+    licence_id: 'text',
+    ordered_at: 'timestamptz',
+    purchase_ref: 'text',
+    others_than: 'text[]',
+  } as const
   // `offset 0` forces the order of the index: usually its first row is the one.
   const lastOf = (fallen: Statement) => sql`
     select purchase_ref from (
@@ -193,9 +197,7 @@ export async function findLastFallenAfter(
     limit 1`
   return sql<Purchase[]>`
     select ${purchaseColumns(sql)}, '{}'::jsonb as metadata
-    from jsonb_to_recordset(${JSON.stringify(purchases)}::text::jsonb) as earlier (
-      licence_id text collate "C", ordered_at timestamptz, purchase_ref text collate "C", others_than text[] collate "C"
-    )
+    from ${rowsOf(sql, columns, purchases)} earlier
     join licences l on l.id = earlier.licence_id
     cross join lateral (
       (${lastOf(sql`fallen and falls_at is not null`)})
@@ -237,7 +239,7 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
   const own = sql`
     licence_id = p.licence_id and purchase_ref = p.purchase_ref and kind = 'renewed'
     and at <= coalesce(
-      least(p.terminated_at, case when p.terminated_at is not null then p.canceled_at end, wanted.at), 'infinity')`
+      least(p.terminated_at, case when p.terminated_at is not null then p.cancelled_at end, wanted.at), 'infinity')`
   return sql<EffectRow[]>`
     select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id,
       e.updates_until
@@ -265,8 +267,7 @@ export async function findBringing(
   if (ranges.length === 0) return []
   return sql<(Bringing & { licence_id: string })[]>`
     select p.licence_id, p.purchase_ref, p.ordered_at, p.metadata
-    from jsonb_to_recordset(${JSON.stringify(ranges)}::text::jsonb)
-      as range (licence_id text collate "C", "from" timestamptz, "to" timestamptz)
+    from ${rowsOf(sql, { licence_id: 'text', from: 'timestamptz', to: 'timestamptz' }, ranges)} range
     join purchases p on p.licence_id = range.licence_id and p.ordered_at between range."from" and range."to"
       and p.metadata <> '{}'`
 }
@@ -281,8 +282,7 @@ export async function findPaidEntries(
   if (wanted.length === 0) return []
   return sql<PaidEntry[]>`
     select e.licence_id, e.name, e.value, e.first_ordered_at, e.first_ref, e.last_ordered_at, e.last_ref
-    from jsonb_to_recordset(${JSON.stringify(wanted)}::text::jsonb)
-      as wanted (licence_id text collate "C", names text[] collate "C", "limit" integer)
+    from ${rowsOf(sql, { licence_id: 'text', names: 'text[]', limit: 'int' }, wanted)} wanted
     cross join lateral (
       (select * from paid_metadata where licence_id = wanted.licence_id
         order by first_ordered_at, first_ref, name limit wanted."limit")
@@ -319,7 +319,7 @@ export async function upsertPurchases(
       partially_refunded_at = excluded.partially_refunded_at, failed_since = excluded.failed_since,
       partially_refunded_since = excluded.partially_refunded_since, first_inquiry_at = excluded.first_inquiry_at,
       inquiry_at = excluded.inquiry_at, inquiry_closed_at = excluded.inquiry_closed_at, renews = excluded.renews,
-      renews_since = excluded.renews_since, canceled_at = excluded.canceled_at, canceled_to = excluded.canceled_to,
+      renews_since = excluded.renews_since, cancelled_at = excluded.cancelled_at, cancelled_to = excluded.cancelled_to,
       paid_updates_until = excluded.paid_updates_until, fallen = excluded.fallen`,
   )
 }

@@ -19,7 +19,7 @@ export interface Purchase {
   bought_ends_at: Date | null
   /** How often the vendor has set another end. Renewals that were recorded before do not move the end any more. */
   end_revision: number
-  /** When it was refunded in full, charged back or canceled. A cancellation may be for a time to come. */
+  /** When it was refunded in full, charged back or cancelled. A cancellation may be for a time to come. */
   terminated_at: Date | null
   /** Whether it was refunded in full or charged back. */
   money_returned: boolean
@@ -38,10 +38,10 @@ export interface Purchase {
   renews: boolean
   /** When the renewals were last stopped or resumed. */
   renews_since: Date | null
-  /** When it was canceled. It then never renews again. */
-  canceled_at: Date | null
+  /** When it was cancelled. It then never renews again. */
+  cancelled_at: Date | null
   /** The end that its cancellation gives, whatever its renewals gave. */
-  canceled_to: Date | null
+  cancelled_to: Date | null
   /** Until when its first payment includes updates. Null: the payment does not set this. */
   updates_until: Date | null
   /** The latest time until which its first payment, or a renewal that counts, includes updates. */
@@ -88,7 +88,7 @@ const clockResolutionMs = 1_000
 
 /**
  * When the purchase stopped being valid, in milliseconds: at its end, or when it was refunded in full, charged back or
- * canceled, if that came first. Infinity: it is valid. An end counts from the start of its second, because the processor's
+ * cancelled, if that came first. Infinity: it is valid. An end counts from the start of its second, because the processor's
  * clock cannot say which refund of that second came after it. The time of an order may be known only approximately: then
  * something may seem to be earlier than the order. The column `falls_at` has the same rule.
  */
@@ -99,8 +99,8 @@ export function fellAt(purchase: Purchase, now: number): number {
   return Math.max(fell, ordered_at.getTime())
 }
 
-/** When the purchase was terminated, in milliseconds. Infinity: it was not, or it is canceled for a time to come. */
-export function terminatedAt({ terminated_at, canceled_to, money_returned }: Purchase, now: number): number {
+/** When the purchase was terminated, in milliseconds. Infinity: it was not, or it is cancelled for a time to come. */
+export function terminatedAt({ terminated_at, cancelled_to, money_returned }: Purchase, now: number): number {
   const at = terminated_at?.getTime() ?? Infinity
-  return canceled_to && !money_returned && at > now ? Infinity : at
+  return cancelled_to && !money_returned && at > now ? Infinity : at
 }

@@ -77,8 +77,8 @@ const nothingHappened = {
   inquiry_at: null,
   inquiry_closed_at: null,
   renews_since: null,
-  canceled_at: null,
-  canceled_to: null,
+  cancelled_at: null,
+  cancelled_to: null,
 } satisfies Partial<Purchase>
 
 type Sold = Pick<
@@ -161,7 +161,7 @@ export function recordEffect(
     kind,
     cause,
     at,
-    ends_at: kind === 'renewed' || kind === 'canceled' ? (effect.endsAt ?? null) : null,
+    ends_at: kind === 'renewed' || kind === 'cancelled' ? (effect.endsAt ?? null) : null,
     end_revision: purchase.end_revision,
     plan_id: plan?.id ?? null,
     // Renewals on the same plan keep its snapshot.
@@ -176,15 +176,15 @@ export function recordEffect(
   if (since) purchase[since] = later(purchase[since], effect.since ?? at)
   if (first) purchase[first] = earlier(purchase[first], at)
   if (ends) {
-    const end = kind === 'canceled' ? (effect.endsAt ?? at) : at
+    const end = kind === 'cancelled' ? (effect.endsAt ?? at) : at
     purchase.terminated_at = earlier(purchase.terminated_at, end)
   }
   if (ends === 'money_returned') purchase.money_returned = true
-  if (kind === 'canceled' && !(purchase.canceled_at && purchase.canceled_at <= at)) {
-    Object.assign(purchase, { canceled_at: at, canceled_to: effect.endsAt ?? null })
+  if (kind === 'cancelled' && !(purchase.cancelled_at && purchase.cancelled_at <= at)) {
+    Object.assign(purchase, { cancelled_at: at, cancelled_to: effect.endsAt ?? null })
   }
   if (renews !== undefined) changeRenewal(purchase, renews, at)
-  if (purchase.canceled_at) purchase.renews = false
+  if (purchase.cancelled_at) purchase.renews = false
   if (ends || kind === 'renewed') applyRenewals(purchase, renewals)
   return recorded
 }
@@ -196,11 +196,11 @@ function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
   Object.assign(purchase, { renews, renews_since: at })
 }
 
-/** Whether a renewal of this time counts: after the purchase was refunded or canceled it changes nothing. */
-export function mayRenewAt({ terminated_at: terminated, canceled_at }: Purchase, at: Date): boolean {
+/** Whether a renewal of this time counts: after the purchase was refunded or cancelled it changes nothing. */
+export function mayRenewAt({ terminated_at: terminated, cancelled_at }: Purchase, at: Date): boolean {
   // A later end that the vendor gave has undone the cancellation.
-  const canceled = terminated && canceled_at
-  return (!terminated || at <= terminated) && (!canceled || at <= canceled)
+  const cancelled = terminated && cancelled_at
+  return (!terminated || at <= terminated) && (!cancelled || at <= cancelled)
 }
 
 /** Sets what the purchase's renewals give, in whatever order they became known: its end, its plan and its updates. */
@@ -214,11 +214,11 @@ function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]):
     // A renewal never moves the end back.
     if (end && renewal.end_revision === end_revision) end = later(end, renewal.ends_at)
   }
-  purchase.ends_at = purchase.canceled_to ?? end
+  purchase.ends_at = purchase.cancelled_to ?? end
   purchase.paid_updates_until = own
     .map((renewal) => renewal.updates_until)
     .reduce(later, purchase.updates_until)
-  if (purchase.terminated_at && purchase.canceled_at) purchase.renewed_at = own.at(-1)?.at ?? null
+  if (purchase.terminated_at && purchase.cancelled_at) purchase.renewed_at = own.at(-1)?.at ?? null
   const last = own.findLast(({ plan_id }) => plan_id !== null)
   const plan_id = last?.plan_id ?? purchase.bought_plan_id
   if (plan_id === former) return

@@ -43,7 +43,7 @@ export function reconcileLicence(
       const isReactivated = state.status === 'active' && licence.status !== 'active'
       return endMoves && !isReactivated ? [leads.changed] : []
     }
-    if (kind === 'canceled') return endMoves && state.status === licence.status ? [leads.changed] : []
+    if (kind === 'cancelled') return endMoves && state.status === licence.status ? [leads.changed] : []
     if (kind !== 'renewed') return []
     const isSame = state.hold === licence.hold && state.purchase === licence.purchase
     return [

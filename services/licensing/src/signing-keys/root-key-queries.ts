@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { insertRows } from '@licensing/database/row-queries'
 import type { NewRootKey } from './root-key.ts'
 
 export interface RootKeyRow {
@@ -19,14 +20,10 @@ export async function findNewestRootKeys(sql: Sql, applicationIds: string[]): Pr
 
 /** Stores first root keys. Skips applications for which another replica has stored one. */
 export async function insertFirstRootKeys(sql: Sql, keys: NewRootKey[]): Promise<void> {
-  await sql`
-    insert into root_keys (kid, application_id, generation, private_key)
-    select kid, application_id, 1, decode(private_key, 'base64')
-    from unnest(
-      ${keys.map((key) => key.kid)}::text[], ${keys.map((key) => key.applicationId)}::text[],
-      ${keys.map((key) => key.privateKey.toString('base64'))}::text[]
-    ) as first (kid, application_id, private_key)
-    on conflict (application_id, generation) do nothing`
+  const rows = keys.map(({ kid, applicationId: application_id, privateKey: private_key }) => {
+    return { kid, application_id, generation: 1, private_key }
+  })
+  await insertRows(sql, 'root_keys', rows, sql`on conflict (application_id, generation) do nothing`)
 }
 
 export async function insertNextRootKey(sql: Sql, key: NewRootKey, generation: number): Promise<void> {

@@ -5,6 +5,7 @@ import type { Database, Sql } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { RootKeyService } from '@licensing/proto/root-keys'
+import { currentMs } from '@licensing/process/clock'
 import {
   findCurrentRootKeys,
   findNewestRootKeys,
@@ -89,7 +90,7 @@ export const retireRootKeys: Handler<'retireRootKeys'> = async (
     await lockRootKeys(tx, applicationId)
     const [newest, ...older] = await findCurrentRootKeys(tx, applicationId)
     const from = new Date(newest!.created_at.getTime() + overlapMs)
-    if (older.length > 0 && !force && from.getTime() > Date.now()) {
+    if (older.length > 0 && !force && from.getTime() > currentMs()) {
       throw new ServiceError(
         'conflict',
         `the newest root key was made at ${newest!.created_at.toISOString()}: products without it would no longer be licensed; retire the older ones from ${from.toISOString()}, or with --force`,

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { SecretTable } from '@licensing/database/re-encryption'
 import type { JWK } from 'jose'
 
@@ -55,14 +56,12 @@ export async function insertNextSigningKeys(
   await sql`
     update signing_keys set retired_at = ${takesOver}
     where retired_at is null and application_id = any(${applications}::text[])`
+  const rows = keys.map(({ kid, applicationId, publicJwk: public_jwk, privateKey: private_key }) => {
+    return { kid, application_id: applicationId, public_jwk, private_key }
+  })
   await sql`
     insert into signing_keys (kid, application_id, public_jwk, private_key, signs_from)
-    select kid, application_id, public_jwk::jsonb, decode(private_key, 'base64'), ${takesOver}
-    from unnest(
-      ${keys.map((key) => key.kid)}::text[], ${applications}::text[],
-      ${keys.map((key) => JSON.stringify(key.publicJwk))}::text[],
-      ${keys.map((key) => key.privateKey.toString('base64'))}::text[]
-    ) as next (kid, application_id, public_jwk, private_key)`
+    select kid, application_id, public_jwk, private_key, ${takesOver} from ${rowsOf(sql, 'signing_keys', rows)} next`
 }
 
 /** Makes everything that these keys signed invalid. */

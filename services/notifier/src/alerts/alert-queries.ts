@@ -1,4 +1,5 @@
 import type { Sql, Database } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { stays } from '@licensing/moves/move-queries'
 import { transaction } from '@licensing/database/transaction'
 import type { AlertKind } from '@licensing/proto/closed-sets'
@@ -46,17 +47,17 @@ export const maxListed = 1_000
 export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
   if (given.length === 0) return
   const byEndpoint = given.map((alert, i) => [`${alert.endpointId ?? i} ${alert.kind}`, alert] as const)
-  const alerts = [...new Map(byEndpoint).values()]
+  const rows = [...new Map(byEndpoint).values()].map((alert) => ({
+    account_id: alert.accountId,
+    application_id: alert.applicationId,
+    endpoint_id: alert.endpointId,
+    kind: alert.kind,
+    subject: alert.subject,
+    text: alert.text,
+  }))
   await sql`
     with added as materialized (
-      select * from unnest(
-        ${alerts.map((alert) => alert.accountId)}::text[],
-        ${alerts.map((alert) => alert.applicationId)}::text[],
-        ${alerts.map((alert) => alert.endpointId)}::text[],
-        ${alerts.map((alert) => alert.kind)}::text[],
-        ${alerts.map((alert) => alert.subject)}::text[],
-        ${alerts.map((alert) => alert.text)}::text[]
-      ) with ordinality as added (account_id, application_id, endpoint_id, kind, subject, text, place)
+      select * from ${rowsOf(sql, 'alerts', rows)} added
     ), replaced as (
       delete from alerts a using added
       where a.endpoint_id = added.endpoint_id and a.kind = added.kind and a.completed_at is null
@@ -78,7 +79,7 @@ export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
       on conflict (account_id) do update set unlisted = m.unlisted + excluded.unlisted
     )
     insert into alerts (account_id, application_id, endpoint_id, kind, subject, text)
-    select account_id, application_id, endpoint_id, kind, subject, text from added order by place`
+    select account_id, application_id, endpoint_id, kind, subject, text from added order by ordinality`
 }
 
 /** Alerts that are still to be mailed, oldest first. */

@@ -1,5 +1,5 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { sendAlong } from '@licensing/database/transaction'
 import type { DueDelivery } from './delivery.ts'
 import { deliveryTransitions } from './delivery-states.ts'
@@ -33,35 +33,42 @@ export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], clai
   }
 }
 
+const insertedColumns = {
+  id: 'text',
+  account_id: 'text',
+  application_id: 'text',
+  endpoint_id: 'text',
+  event_id: 'text',
+  event_type: 'text',
+  sequence: 'bigint',
+  licence_id: 'text',
+  claim_id: 'uuid',
+} as const
+
+function insertedRow(delivery: NewDelivery, claim: Claim): Record<keyof typeof insertedColumns, unknown> {
+  const { id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id } = delivery
+  const claim_id = claim.deliveryIds.has(id) ? claim.id : null
+  return { id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claim_id }
+}
+
 async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
   const { recorded_at: recordedAt, created_at: createdAt } = deliveries[0]!
-  const counts = new Map<string, number>()
-  for (const { endpoint_id: endpointId } of deliveries)
-    counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1)
+  const rows = deliveries.map((delivery) => insertedRow(delivery, claim))
+  const pending = [...Map.groupBy(deliveries, (delivery) => delivery.endpoint_id)].map(
+    ([endpoint_id, { length }]) => ({ endpoint_id, pending_change: length }),
+  )
   const insert = sql`
     with pending as (
       insert into endpoint_health_changes (endpoint_id, pending_change)
-      select endpoint_id, pending from unnest(
-        ${plainArray([...counts.keys()])}::text[], ${plainArray([...counts.values()])}::int[]
-      ) as endpoint (endpoint_id, pending)
+      select endpoint_id, pending_change
+      from ${rowsOf(sql, { endpoint_id: 'text', pending_change: 'int' }, pending)} endpoint
     )
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at,
       sequence, licence_id, created_at, retry_at, due_at, claim_id, claimed_until)
     select id, account_id, application_id, endpoint_id, event_id, event_type, ${recordedAt},
-      sequence, licence_id, ${createdAt}, ${createdAt}, ${createdAt},
-      case when claimed = 1 then ${claim.id}::uuid end,
-      case when claimed = 1 then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' end
-    from unnest(
-      ${plainArray(deliveries.map((delivery) => delivery.id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.account_id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.application_id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.endpoint_id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.event_id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.event_type))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.sequence))}::bigint[],
-      ${plainArray(deliveries.map((delivery) => delivery.licence_id))}::text[],
-      ${plainArray(deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id))))}::smallint[]
-    ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
+      sequence, licence_id, ${createdAt}, ${createdAt}, ${createdAt}, claim_id,
+      case when claim_id is not null then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' end
+    from ${rowsOf(sql, insertedColumns, rows)} delivery`
   await sendAlong(sql, insert)
   const waiting = deliveries.filter(
     ({ id, endpoint_id: endpointId }) => !claim.deliveryIds.has(id) && !claim.paused.has(endpointId),
@@ -74,7 +81,7 @@ export async function lowerNextDueAt(sql: Sql, endpointIds: string[], at: Date):
   if (endpointIds.length === 0) return
   await sql`
     insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
-    select id, account_id, ${at} from endpoints where id = any(${plainArray(endpointIds)}::text[]) order by id
+    select id, account_id, ${at} from endpoints where id = any(${endpointIds}::text[]) order by id
     on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at
     where waiting_endpoints.next_due_at > excluded.next_due_at`
 }

@@ -64,7 +64,7 @@ test('a recovery that is killed creates all deliveries or none; after its repeti
   })
   const ids = arrived('/recovered').map(({ headers }) => headers['webhook-id'])
   expect(new Set(ids).size).toBe(manyEvents + 50)
-  // Of the killed notifier: 32 deliveries in flight, and 32 that were answered but are not recorded yet.
+  // The killed notifier has 32 deliveries in flight, and 32 that were answered but are not recorded yet.
   expect(ids.length - new Set(ids).size).toBeLessThanOrEqual(64)
   expect(await repeat()).toBe(0)
   const twins = await notifiers.sql`

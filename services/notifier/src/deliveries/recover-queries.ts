@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { plainArray } from '@licensing/database/arrays'
+import { rowsOf } from '@licensing/database/row-queries'
 
 /** Which events of an application an endpoint may have missed. */
 export interface Recovery {
@@ -108,6 +108,7 @@ async function insertSome(
   now: Date,
   left: number,
 ): Promise<number> {
+  const missed = sequences.map((sequence) => ({ id: newId('dlv'), sequence }))
   // These deliveries have a created_at after the recording of their event, so the statistics do not count them.
   const inserted = await tx`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
@@ -115,9 +116,7 @@ async function insertSome(
     select missed.id, event.account_id, event.application_id, ${endpointId}, event.id, envelope.type,
       event.recorded_at, event.sequence, nullif(envelope.data #>> '{object,licence_id}', ''),
       greatest(${now}, event.recorded_at + interval '1 millisecond'), due.at, due.at
-    from unnest(
-      ${plainArray(sequences.map(() => newId('dlv')))}::text[], ${plainArray(sequences)}::bigint[]
-    ) with ordinality as missed (id, sequence, place)
+    from ${rowsOf(tx, { id: 'text', sequence: 'bigint' }, missed)} missed
     cross join lateral (
       select account_id, application_id, id, sequence, recorded_at, body from events
       where account_id = ${accountId} and sequence = missed.sequence and recorded_at >= ${recordedFrom}
@@ -125,7 +124,7 @@ async function insertSome(
     ) event
     cross join lateral json_to_record(event.body::json) as envelope (type text, data json)
     cross join lateral (
-      select ${now}::timestamptz - (${left}::bigint - missed.place) * interval '1 microsecond' as at
+      select ${now}::timestamptz - (${left}::bigint - missed.ordinality) * interval '1 microsecond' as at
     ) due`
   return inserted.count
 }

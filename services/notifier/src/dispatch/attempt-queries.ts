@@ -1,5 +1,5 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { transaction } from '@licensing/database/transaction'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import { insertAlerts } from '../alerts/alert-queries.ts'
@@ -13,7 +13,6 @@ import { lockEndpoints } from '../endpoints/endpoint-queries.ts'
 import { happenedAt } from '../events/event.ts'
 import type { AttemptResult } from '../http-client/sender.ts'
 import { healthChangesOf } from '../statistics/endpoint-health.ts'
-import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
 import { bucketOf } from '../statistics/latency-buckets.ts'
 import type { ClaimedDelivery } from './claimed-delivery.ts'
 
@@ -146,6 +145,51 @@ const updateDeliveries = `
   from finished f
   where d.application_id = f.application_id and d.id = f.delivery_id`
 
+const finishedColumns = {
+  application_id: 'text',
+  delivery_id: 'text',
+  claim_id: 'uuid',
+  is_replay: 'boolean',
+  outcome: 'text',
+  outcome_without_claim: 'text',
+  at: 'timestamptz',
+  ended_at: 'timestamptz',
+  duration_ms: 'int',
+  response_code: 'smallint',
+  error: 'text',
+  response_excerpt: 'text',
+  retry_at: 'timestamptz',
+  latency_bucket: 'smallint',
+} as const
+
+function finishedRow(attempt: FinishedAttempt): Record<keyof typeof finishedColumns, unknown> {
+  return {
+    application_id: attempt.applicationId,
+    delivery_id: attempt.deliveryId,
+    claim_id: attempt.claimId,
+    is_replay: attempt.isReplay,
+    outcome: outcomeOf(attempt, true),
+    outcome_without_claim: outcomeOf(attempt, false),
+    at: attempt.at,
+    ended_at: attempt.endedAt,
+    duration_ms: attempt.durationMs,
+    response_code: attempt.responseCode,
+    error: attempt.error,
+    response_excerpt: attempt.responseExcerpt,
+    retry_at: attempt.retryAt,
+    latency_bucket: bucketOf(attempt.latencyMs),
+  }
+}
+
+const healthColumns = {
+  endpoint_id: 'text',
+  last_success_at: 'timestamptz',
+  last_failure_at: 'timestamptz',
+  failures: 'int',
+  first_failure_at: 'timestamptz',
+  is_gone: 'boolean',
+} as const
+
 /**
  * Records attempts and changes their deliveries as `deliveryTransitions` says. It does this in one statement, in this order:
  *
@@ -158,28 +202,9 @@ const updateDeliveries = `
  *    together with their event.
  */
 export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Promise<UpdatedDelivery[]> {
-  const changes = healthChangesOf(attempts)
-  const times = (of: (change: EndpointHealthChange) => Date | null) =>
-    plainArray(changes.map((change) => of(change)?.toISOString() ?? null))
   return sql<UpdatedDelivery[]>`
     with finished as materialized (
-      select *, replay = 1 as is_replay from unnest(
-        ${plainArray(attempts.map((attempt) => attempt.applicationId))}::text[],
-        ${plainArray(attempts.map((attempt) => attempt.deliveryId))}::text[],
-        ${plainArray(attempts.map((attempt) => attempt.claimId))}::uuid[],
-        ${plainArray(attempts.map((attempt) => Number(attempt.isReplay)))}::smallint[],
-        ${plainArray(attempts.map((attempt) => outcomeOf(attempt, true)))}::text[],
-        ${plainArray(attempts.map((attempt) => outcomeOf(attempt, false)))}::text[],
-        ${plainArray(attempts.map((attempt) => attempt.at.toISOString()))}::timestamptz[],
-        ${plainArray(attempts.map((attempt) => attempt.endedAt.toISOString()))}::timestamptz[],
-        ${plainArray(attempts.map((attempt) => attempt.durationMs))}::int[],
-        ${plainArray(attempts.map((attempt) => attempt.responseCode))}::smallint[],
-        ${attempts.map((attempt) => attempt.error)}::text[],
-        ${attempts.map((attempt) => attempt.responseExcerpt)}::text[],
-        ${plainArray(attempts.map((attempt) => attempt.retryAt?.toISOString() ?? null))}::timestamptz[],
-        ${plainArray(attempts.map((attempt) => bucketOf(attempt.latencyMs)))}::smallint[]
-      ) as finished (application_id, delivery_id, claim_id, replay, outcome, outcome_without_claim, at, ended_at,
-        duration_ms, response_code, error, response_excerpt, retry_at, latency_bucket)
+      select * from ${rowsOf(sql, finishedColumns, attempts.map(finishedRow))} finished
     ), updated as (
       ${sql.unsafe(updateDeliveries)}
       returning d.id, d.endpoint_id, d.attempt_count, d.status, d.due_at, d.claim_id,
@@ -208,18 +233,12 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
       insert into endpoint_health_changes
         (endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone)
       select endpoint_id, -sum(final), max(last_success_at), max(last_failure_at), sum(failures), max(first_failure_at),
-        max(gone) = 1
+        bool_or(is_gone)
       from (
-        select *, 0 as final from unnest(
-          ${plainArray(changes.map((change) => change.endpoint_id))}::text[],
-          ${times((change) => change.last_success_at)}::timestamptz[],
-          ${times((change) => change.last_failure_at)}::timestamptz[],
-          ${plainArray(changes.map((change) => change.failures))}::int[],
-          ${times((change) => change.first_failure_at)}::timestamptz[],
-          ${plainArray(changes.map((change) => Number(change.is_gone)))}::int[]
-        ) as change (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at, gone)
+        select endpoint_id, last_success_at, last_failure_at, failures, first_failure_at, is_gone, 0 as final
+        from ${rowsOf(sql, healthColumns, healthChangesOf(attempts))} change
         union all
-        select endpoint_id, null, null, 0, null, 0, 1 from updated where is_final
+        select endpoint_id, null, null, 0, null, false, 1 from updated where is_final
       ) change
       group by endpoint_id
     )

@@ -1,6 +1,6 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import { transaction } from '@licensing/database/transaction'
-import { plainArray } from '@licensing/database/arrays'
 import { stays } from '@licensing/moves/move-queries'
 import { abandoned, lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
@@ -53,8 +53,8 @@ export async function findDueEndpoints(
     with due as (
       select endpoint_id, account_id, next_due_at from waiting_endpoints
       where next_due_at <= ${now}
-        and account_id <> all(${plainArray(full.accounts)}::text[]) and ${stays(sql, 'account_id')}
-        and endpoint_id <> all(${plainArray(full.endpoints)}::text[])
+        and account_id <> all(${full.accounts}::text[]) and ${stays(sql, 'account_id')}
+        and endpoint_id <> all(${full.endpoints}::text[])
       order by next_due_at limit ${maxSorted}
     )
     select endpoint_id as id, account_id from (
@@ -120,13 +120,10 @@ export async function claimOf(
       update deliveries d
       set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
       where d.ctid = any(array(
-        select due.row from unnest(
-          ${plainArray(wanted.map(({ id }) => id))}::text[],
-          ${plainArray(wanted.map(({ quota }) => quota))}::int[]
-        ) as wanted (endpoint_id, quota)
-        join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled' and not e.paused
+        select due.row from ${rowsOf(sql, { id: 'text', quota: 'int' }, wanted)} wanted
+        join endpoints e on e.id = wanted.id and e.status = 'enabled' and not e.paused
           and ${stays(sql, 'e.account_id')}
-        join waiting_endpoints w on w.endpoint_id = wanted.endpoint_id
+        join waiting_endpoints w on w.endpoint_id = wanted.id
         cross join lateral (
           select d.ctid as row from deliveries d
           where ${isWaiting(sql)} and d.due_at <= ${now}
@@ -155,9 +152,9 @@ export async function claimOf(
 export async function updateNextDueAt(tx: Transaction, endpointIds: string[]): Promise<void> {
   const locked = await tx<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints
-    where endpoint_id = any(${plainArray(endpointIds)}::text[])
+    where endpoint_id = any(${endpointIds}::text[])
     order by endpoint_id for update skip locked`
-  const ids = plainArray(locked.map(({ id }) => id))
+  const ids = locked.map(({ id }) => id)
   // A separate statement, because it has to see changes that other transactions committed before the rows were locked.
   await tx`
     with head as materialized (
@@ -198,9 +195,10 @@ interface FreedDelivery {
 
 /** Releases claims of deliveries that were not sent: they are due as before. */
 export async function releaseClaims(sql: Sql, claims: { id: string; claimId: string }[]): Promise<void> {
+  const rows = claims.map(({ id, claimId: claim_id }) => ({ id, claim_id }))
   const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
-    from unnest(${claims.map(({ id }) => id)}::text[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as claim (id, claim_id)
+    from ${rowsOf(sql, { id: 'text', claim_id: 'uuid' }, rows)} claim
     where d.claimed_until is not null and d.id = claim.id and d.claim_id = claim.claim_id
     returning d.endpoint_id, d.due_at`
   await lowerNextDueAtOfFreed(sql, freed)

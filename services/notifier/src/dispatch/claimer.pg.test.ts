@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '@licensing/database/connect'
 import { encrypt, parseEncryptionKeys } from '@licensing/database/encryption'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { createLogger } from '@licensing/process/log'
 import { isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
@@ -72,12 +73,12 @@ async function startClaimer() {
 }
 
 async function givenEndpoints(sql: Database, endpoints: Blocked[], secretKeys = keys): Promise<void> {
-  const secrets = endpoints.map(({ id }) => encrypt('whsec_1', id, secretKeys).toString('base64'))
-  await sql`
-    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
-    select id, account_id, 'app_1', 'https://example.com/', decode(secret, 'base64'), now()
-    from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[],
-      ${secrets}::text[]) as endpoint (id, account_id, secret)`
+  const rows = endpoints.map(({ id, accountId: account_id }) => {
+    const encrypted_secret = encrypt('whsec_1', id, secretKeys)
+    const url = 'https://example.com/'
+    return { id, account_id, application_id: 'app_1', url, encrypted_secret, created_at: new Date() }
+  })
+  await insertRows(sql, 'endpoints', rows)
 }
 
 /** Retries of each endpoint that are due since a time. */
@@ -86,13 +87,13 @@ async function givenRetries(
   endpoints: Blocked[],
   { prefix, each, dueAt }: { prefix: string; each: number; dueAt: Date },
 ): Promise<void> {
+  const rows = endpoints.map(({ id, accountId: account_id }) => ({ id, account_id }))
   await sql`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
       created_at, attempt_count, scheduled_attempts, retry_at, due_at)
     select ${prefix} || id || '_' || i, account_id, 'app_1', id, 'evt_1', 'licence.created', date_trunc('day', now()),
       1, now(), 1, 1, ${dueAt}, ${dueAt}
-    from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[])
-      as endpoint (id, account_id)
+    from ${rowsOf(sql, { id: 'text', account_id: 'text' }, rows)} endpoint
     cross join generate_series(1, ${each}::int) as i`
   await lowerNextDueAt(
     sql,

@@ -8,7 +8,7 @@ import { startTestNotifier } from '../../test/notifier.ts'
 import type { TestProcesses } from '../../test/processes.ts'
 import { startProcesses } from '../../test/processes.ts'
 
-// Of one notifier to one endpoint: 32 deliveries in flight, and 32 that were answered but are not recorded yet.
+// One notifier has, for one endpoint, 32 deliveries in flight, and 32 that were answered but are not recorded yet.
 const maxUnrecorded = 64
 
 /** Expects that the counts of applications and endpoints equal the deliveries and attempts. Only for tests without replays. */

@@ -80,7 +80,7 @@ export class EndpointQueue {
     this.usedAt = now
   }
 
-  /** The cap starts at 2, grows with successes to 32, and falls to 1 on a timeout (decisions, section 6). */
+  /** The cap starts at 2, grows with successes to 32, and falls to 1 on a timeout (docs/guides/webhooks.md, "Receive deliveries"). */
   end(claimed: ClaimedDelivery, outcome: AttemptOutcome, now: number): void {
     const startedAt = this.inFlight.get(claimed)
     if (startedAt === undefined) return

@@ -40,7 +40,7 @@ export async function changeEndpoint<O extends DescMessage>(
 
 type AuditedRow = Omit<EndpointRow, 'generation' | 'status' | 'former_secret' | 'former_secret_until'>
 
-/** Appends the entry of the audit log. Of secrets and values of headers it shows only that they have changed. */
+/** Appends the entry of the audit log. It shows that a secret or the value of a header has changed, and not the value. */
 export async function auditEndpoint(
   tx: Transaction,
   before: AuditedRow | undefined,

@@ -1,4 +1,3 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
@@ -49,7 +48,7 @@ interface NewEndpoint extends EndpointChange {
 }
 
 export async function insertEndpoint(sql: Sql, row: NewEndpoint): Promise<void> {
-  await insertRows(sql, 'endpoints', [withHexBytes(row)])
+  await insertRows(sql, 'endpoints', [row])
 }
 
 /** Changes an endpoint that the transaction has locked. */
@@ -57,20 +56,11 @@ export async function writeEndpoint(sql: Sql, id: string, change: EndpointChange
   const columns = sql(Object.keys(change))
   const [row] = await sql<[EndpointRow]>`
     update endpoints
-    set (${columns}) = (select ${columns} from ${rowsOf(sql, 'endpoints', [withHexBytes(change)])}),
+    set (${columns}) = (select ${columns} from ${rowsOf(sql, 'endpoints', [change])}),
       generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
     where id = ${id}
     returning ${rowColumns(sql)}`
   return row
-}
-
-/** A row whose bytes PostgreSQL can read from JSON. */
-function withHexBytes(row: object): object {
-  const values = Object.entries(row).map(([column, value]: [string, unknown]) => [
-    column,
-    value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value,
-  ])
-  return Object.fromEntries(values) as object
 }
 
 /** Only one transaction at a time registers endpoints of an application. */
@@ -97,7 +87,7 @@ export interface RetrySchedule {
  */
 const firstToEnd = (sql: Sql, { now, remainingMs }: RetrySchedule): Statement => sql`
   select d.id, remaining.failures, greatest(d.retry_at, ${now}) + remaining.ms * interval '1 millisecond' as ends_at
-  from unnest(${plainArray([...remainingMs])}::bigint[]) with ordinality as remaining (ms, failures)
+  from unnest(${[...remainingMs]}::bigint[]) with ordinality as remaining (ms, failures)
   cross join lateral (
     select d.id, d.retry_at from deliveries d
     where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= 1
@@ -159,14 +149,13 @@ export async function markUnreadableReported(
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
   { dueBefore, limit }: { dueBefore: Date; limit: number },
 ): Promise<EndpointOwner[]> {
+  const unreadable = endpoints.map(({ id, generation }) => ({ id, generation }))
   return tx<EndpointOwner[]>`
     update endpoints e set unreadable_reported = e.generation
     from (
       select known.id from endpoints known
-      join unnest(
-        ${plainArray(endpoints.map(({ id }) => id))}::text[],
-        ${plainArray(endpoints.map(({ generation }) => generation))}::bigint[]
-      ) as unreadable (id, generation) on unreadable.id = known.id and unreadable.generation = known.generation
+      join ${rowsOf(tx, { id: 'text', generation: 'bigint' }, unreadable)} unreadable
+        on unreadable.id = known.id and unreadable.generation = known.generation
       join waiting_endpoints w on w.endpoint_id = known.id and w.next_due_at < ${dueBefore}
       where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
       order by known.id limit ${limit} for update of known

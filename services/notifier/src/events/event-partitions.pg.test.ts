@@ -40,6 +40,12 @@ test('a partition is dropped as soon as all of it is past retention', async () =
   expect(await sql`select 1 from events`).toHaveLength(0)
 })
 
+test('a retention that the operator sets decides when a partition is dropped', async () => {
+  await makePartitions(sql, now)
+  expect(await dropPartitions(sql, later(1), 7 * day)).toEqual([])
+  expect(await dropPartitions(sql, later(2), 7 * day)).toEqual(['events_20261109'])
+})
+
 test('a drop does not wait for readers and does not block them', async () => {
   await makePartitions(sql, now)
   await record(later(-5))

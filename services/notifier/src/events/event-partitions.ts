@@ -6,7 +6,7 @@ import {
   withPartitionLock,
 } from './event-partition-queries.ts'
 import type { PartitionRow } from './event-partition-queries.ts'
-import { keptSince } from '../retention.ts'
+import { keptSince, payloadMs } from '../retention.ts'
 
 const dayMs = 86_400_000
 const weekMs = 7 * dayMs
@@ -63,9 +63,11 @@ export async function makePartitionsOf(
  *
  * @returns their names
  */
-export async function dropPartitions(sql: Database, now: Date): Promise<string[]> {
+export async function dropPartitions(sql: Database, now: Date, retentionMs = payloadMs): Promise<string[]> {
   return withPartitionLock(sql, async (connection) => {
-    const past = (await listPartitions(connection)).filter(({ endsAt }) => endsAt <= keptSince(now))
+    const past = (await listPartitions(connection)).filter(
+      ({ endsAt }) => endsAt <= keptSince(now, retentionMs),
+    )
     for (const partition of past) await dropPartition(connection, partition)
     return past.map(({ name }) => name)
   })

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { jsonArray, plainArray } from '@licensing/database/arrays'
+import { rowsOf } from '@licensing/database/row-queries'
 
 /** An event as it is stored. */
 export interface StoredEvent {
@@ -21,30 +21,40 @@ export interface StoredEvent {
  * @returns the last number before the taken ones, by account
  */
 export async function takeSequences(sql: Sql, counts: Map<string, number>): Promise<Map<string, bigint>> {
-  const accounts = [...counts.keys()].sort()
+  const wanted = [...counts].map(([account_id, count]) => ({ account_id, wanted: count }))
   const rows = await sql<{ account_id: string; before: bigint }[]>`
     insert into account_sequences as known (account_id, last_sequence)
-    select account_id, wanted
-    from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
-      as account (account_id, wanted)
+    select account_id, wanted from ${rowsOf(sql, { account_id: 'text', wanted: 'bigint' }, wanted)} account
+    order by account_id
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
     returning account_id, last_sequence as before`
   return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))
 }
 
+const storedColumns = {
+  account_id: 'text',
+  sequence: 'bigint',
+  application_id: 'text',
+  id: 'text',
+  body: 'text',
+  trace_parent: 'text',
+  licence_plan_id: 'text',
+} as const
+
 export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Statement {
+  const rows = events.map((event) => ({
+    account_id: event.accountId,
+    sequence: event.sequence,
+    application_id: event.applicationId,
+    id: event.id,
+    body: event.body,
+    trace_parent: event.traceParent,
+    licence_plan_id: event.licencePlanId,
+  }))
   return sql`
-    insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent,
-      licence_plan_id)
-    select ${recordedAt}, event.* from unnest(
-      ${plainArray(events.map((event) => event.accountId))}::text[],
-      ${plainArray(events.map((event) => event.sequence))}::bigint[],
-      ${plainArray(events.map((event) => event.applicationId))}::text[],
-      ${plainArray(events.map((event) => event.id))}::text[],
-      ${jsonArray(events.map((event) => event.body))}::text[],
-      ${plainArray(events.map((event) => event.traceParent))}::text[],
-      ${plainArray(events.map((event) => event.licencePlanId))}::text[]
-    ) as event`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent, licence_plan_id)
+    select ${recordedAt}, account_id, sequence, application_id, id, body, trace_parent, licence_plan_id
+    from ${rowsOf(sql, storedColumns, rows)} event`
 }
 
 /** The ids of these events that were recorded or stored as alerts since a time. */
@@ -53,13 +63,10 @@ export async function findRecordedIds(
   events: { id: string; accountId: string; alert: string | null }[],
   since: Date,
 ): Promise<string[]> {
+  const given = events.map(({ id, accountId: account_id, alert }) => ({ id, account_id, alert }))
   const rows = await sql<{ id: string }[]>`
     with asked as (
-      select id, account_id, alert from unnest(
-        ${plainArray(events.map((event) => event.id))}::text[],
-        ${plainArray(events.map((event) => event.accountId))}::text[],
-        ${events.map((event) => event.alert)}::text[]
-      ) as asked (id, account_id, alert)
+      select * from ${rowsOf(sql, { id: 'text', account_id: 'text', alert: 'text' }, given)} asked
     )
     select asked.id from asked join events known
       on known.account_id = asked.account_id and known.id = asked.id and known.recorded_at >= ${since}

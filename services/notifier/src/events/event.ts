@@ -1,6 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Event } from '@licensing/proto/events'
 import type { toWebhook } from '@licensing/proto/webhook-events'
+import { currentTime } from '@licensing/process/clock'
 
 /** Date of the event schema (docs/guides/versioning.md, "Versions"). */
 const apiVersion = '2026-11-01'
@@ -13,7 +14,7 @@ export function envelope(event: Event, webhook: Webhook, sequence: bigint): stri
     id: event.id,
     type: webhook.type,
     api_version: apiVersion,
-    created_at: (event.occurredAt ? timestampDate(event.occurredAt) : new Date()).toISOString(),
+    created_at: (event.occurredAt ? timestampDate(event.occurredAt) : currentTime()).toISOString(),
     sequence: Number(sequence),
     account_id: event.accountId,
     application_id: event.applicationId,

@@ -1,6 +1,7 @@
 import { makeCertificate } from '@licensing/local-servers/certificates'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect, test } from 'vitest'
+import { connectFailure } from './failure.ts'
 import type { Resolve } from './resolver.ts'
 import { startReceiver, startTcpReceiver } from '../../test/receiver.ts'
 import { attemptTo, givenSender } from '../../test/sender.ts'
@@ -83,6 +84,11 @@ test('if all addresses refuse the connection, the attempt says so', async () => 
   })
 })
 
+test('a lack of file descriptors is no failure of the receiver', () => {
+  const error = Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })
+  expect(() => connectFailure(error)).toThrow(error)
+})
+
 test('the first address has more than a second when the next ones do not connect either', async () => {
   await using receiver = await startTcpReceiver((socket) => setTimeout(() => socket.end('not TLS'), 1_500))
   await using sender = givenSender({ resolve: answering(['127.0.0.1', '127.0.0.2', '127.0.0.3']) })
@@ -130,6 +136,22 @@ test('the certificate of an unknown authority is refused', async () => {
   await using receiver = await startReceiver(ok)
   await using sender = givenSender({ extraCa: undefined })
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
+})
+
+test('a certificate that has ended is refused, and its successor is accepted', async () => {
+  const ended = await makeCertificate(['receiver.test'], new Date(Date.now() - 60_000))
+  const next = await makeCertificate(['receiver.test'])
+  await using sender = givenSender({ extraCa: `${ended.authority}\n${next.authority}` })
+  const sendTo = async ({ certificate: cert, key }: typeof next) => {
+    await using receiver = await startReceiver(ok, { cert, key })
+    return await sender.send(attemptTo(receiver.url))
+  }
+  expect(await sendTo(ended)).toMatchObject({
+    outcome: 'failed',
+    error: 'tls',
+    detail: 'the TLS handshake failed (CERT_HAS_EXPIRED)',
+  })
+  expect((await sendTo(next)).outcome).toBe('delivered')
 })
 
 // A resumed handshake does not check the name in the certificate again.

@@ -44,8 +44,13 @@ export const isDropped = (error: Error) =>
 
 const isTlsAlert = (error: Error) => codeOf(error).startsWith('ERR_SSL_')
 
+/** This machine has no file descriptor or memory for another connection. */
+const ownCodes = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'])
+
+/** @throws the error itself if the receiver is not its cause: then it does not count as an attempt */
 export function connectFailure(error: Error): SendFailure {
   const code = codeOf(error)
+  if (ownCodes.has(code)) throw error
   if (code === 'ECONNREFUSED')
     return new SendFailure('connect', 'the connection was refused', { cause: error })
   return new SendFailure('connect', `no connection could be made${code && ` (${code})`}`, { cause: error })

@@ -13,7 +13,7 @@ import { cleanUpEndpoint } from '../deliveries/disable-endpoint.ts'
 import { deleteFormerSecrets } from '../endpoints/endpoint-queries.ts'
 import { oldestDueSeconds } from '../dispatch/metrics.ts'
 import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
-import { payloadDays } from '../retention.ts'
+import { payloadMs } from '../retention.ts'
 import { updateStatistics } from '../statistics/update-statistics.ts'
 import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from './maintenance-queries.ts'
 
@@ -51,15 +51,18 @@ export function startMaintenance(options: {
   alertQueued: () => void
   /** Milliseconds from the next attempt of a delivery to its last one, by how many attempts have failed. */
   remainingMs: readonly number[]
+  retentionMs: number
 }): { makePartitions(): void; attemptsRecorded(attempts: RecordedAttempt[]): void; stop(): Promise<void> } {
-  const { sql, clock, log, measure, alertQueued, remainingMs } = options
+  const { sql, clock, log, measure, alertQueued, remainingMs, retentionMs } = options
   const failed = (part: string) => (error: unknown) => {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
     else log.error({ err: error, part }, 'maintenance failed')
   }
   const start = (part: string, everyMs: number, work: () => Promise<'idle' | void>) =>
     startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
-  const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
+  const partitions = start('partitions', partitionsEveryMs, () =>
+    keepPartitions(sql, clock.now(), log, retentionMs),
+  )
   const statistics = start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued }))
   const warnings = start('endpoints about to be disabled', warnEveryMs, async () => {
     const schedule = { now: clock.now(), remainingMs }
@@ -92,22 +95,25 @@ export function startMaintenance(options: {
 }
 
 /** Creates the partitions of the next weeks and drops partitions past retention. Logs an error if either is late. */
-export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+export async function keepPartitions(
+  sql: Database,
+  now: Date,
+  log: Logger,
+  retentionMs = payloadMs,
+): Promise<void> {
   try {
     const made = await makePartitions(sql, now)
-    const dropped = await dropPartitions(sql, now)
+    const dropped = await dropPartitions(sql, now, retentionMs)
     if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
   } finally {
-    await checkPartitions(sql, now, log)
+    await checkPartitions(sql, now, log, retentionMs)
   }
 }
 
-async function checkPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+async function checkPartitions(sql: Database, now: Date, log: Logger, retentionMs: number): Promise<void> {
   const partitions = await listPartitions(sql)
   const aheadDays = ((partitions.at(-1)?.endsAt.getTime() ?? 0) - now.getTime()) / dayMs
-  const overdue = partitions.filter(
-    ({ endsAt }) => now.getTime() - endsAt.getTime() > (payloadDays + 1) * dayMs,
-  )
+  const overdue = partitions.filter(({ endsAt }) => now.getTime() - endsAt.getTime() > retentionMs + dayMs)
   partitionDaysAhead.set(aheadDays)
   payloadsOverdue.set(overdue.length)
   if (aheadDays < minDaysAhead || overdue.length > 0) {

@@ -1,6 +1,6 @@
-import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
+import { insertRows } from '@licensing/database/row-queries'
 import type { EndpointHealth, EndpointHealthChange } from './endpoint-health.ts'
 
 export interface DeliveryCountChange {
@@ -43,22 +43,26 @@ export async function takeCountChanges(tx: Transaction, limit: number): Promise<
 }
 
 export async function addDeliveryCounts(tx: Transaction, counts: DeliveryCount[]): Promise<void> {
-  await tx`
-    insert into delivery_counts as known
-      (account_id, application_id, step, at, delivered, failed_attempts, latency_counts)
-    select account_id, application_id, step, at, delivered, failed_attempts, latency_counts::bigint[] from unnest(
-      ${plainArray(counts.map((count) => count.accountId))}::text[],
-      ${plainArray(counts.map((count) => count.applicationId))}::text[],
-      ${plainArray(counts.map((count) => count.step))}::text[],
-      ${plainArray(counts.map((count) => count.at.toISOString()))}::timestamptz[],
-      ${plainArray(counts.map((count) => count.delivered))}::bigint[],
-      ${plainArray(counts.map((count) => count.failedAttempts))}::bigint[],
-      ${counts.map((count) => plainArray(count.latencyCounts))}::text[]
-    ) as count (account_id, application_id, step, at, delivered, failed_attempts, latency_counts)
-    on conflict (application_id, step, at) do update set
-      delivered = known.delivered + excluded.delivered,
-      failed_attempts = known.failed_attempts + excluded.failed_attempts,
-      latency_counts = add_counts(known.latency_counts, excluded.latency_counts)`
+  const rows = counts.map(
+    ({ accountId, applicationId, step, at, delivered, failedAttempts, latencyCounts }) => ({
+      account_id: accountId,
+      application_id: applicationId,
+      step,
+      at,
+      delivered,
+      failed_attempts: failedAttempts,
+      latency_counts: latencyCounts,
+    }),
+  )
+  await insertRows(
+    tx,
+    'delivery_counts',
+    rows,
+    tx`on conflict (application_id, step, at) do update set
+      delivered = delivery_counts.delivered + excluded.delivered,
+      failed_attempts = delivery_counts.failed_attempts + excluded.failed_attempts,
+      latency_counts = add_counts(delivery_counts.latency_counts, excluded.latency_counts)`,
+  )
 }
 
 export async function takeHealthChanges(
@@ -74,27 +78,18 @@ export async function findHealth(sql: Sql, endpointIds: string[]): Promise<Endpo
   return sql<EndpointHealth[]>`
     select endpoint_id, pending::float8 as pending, last_success_at, last_failure_at, failing_since,
       failures::float8 as failures, is_alerted
-    from endpoint_health where endpoint_id = any(${plainArray(endpointIds)}::text[])`
+    from endpoint_health where endpoint_id = any(${endpointIds}::text[])`
 }
 
 export async function writeHealth(tx: Transaction, health: EndpointHealth[]): Promise<void> {
-  const times = (of: (row: EndpointHealth) => Date | null) =>
-    plainArray(health.map((row) => of(row)?.toISOString() ?? null))
-  await tx`
-    insert into endpoint_health
-      (endpoint_id, pending, last_success_at, last_failure_at, failing_since, failures, is_alerted)
-    select endpoint_id, pending, last_success_at, last_failure_at, failing_since, failures, alerted = 1 from unnest(
-      ${plainArray(health.map((row) => row.endpoint_id))}::text[],
-      ${plainArray(health.map((row) => row.pending))}::bigint[],
-      ${times((row) => row.last_success_at)}::timestamptz[],
-      ${times((row) => row.last_failure_at)}::timestamptz[],
-      ${times((row) => row.failing_since)}::timestamptz[],
-      ${plainArray(health.map((row) => row.failures))}::bigint[],
-      ${plainArray(health.map((row) => Number(row.is_alerted)))}::int[]
-    ) as row (endpoint_id, pending, last_success_at, last_failure_at, failing_since, failures, alerted)
-    on conflict (endpoint_id) do update set pending = excluded.pending, last_success_at = excluded.last_success_at,
+  await insertRows(
+    tx,
+    'endpoint_health',
+    health,
+    tx`on conflict (endpoint_id) do update set pending = excluded.pending, last_success_at = excluded.last_success_at,
       last_failure_at = excluded.last_failure_at, failing_since = excluded.failing_since,
-      failures = excluded.failures, is_alerted = excluded.is_alerted`
+      failures = excluded.failures, is_alerted = excluded.is_alerted`,
+  )
 }
 
 export interface DeliveryCounts {

@@ -71,7 +71,7 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
       select id, 'BENCH-00000-00000-' || substr(digits, 1, 5) || '-' || substr(digits, 6, 5), ${stack.accountId},
         ${stack.appId}, plan_id, status, case status when 'suspended' then 'manual' end,
         case status when 'suspended' then 'manual' when 'revoked' then status when 'retired' then status else 'none' end,
-        case status when 'expired' then 'canceled' when 'downgraded' then 'partially_refunded' else 'paid' end,
+        case status when 'expired' then 'cancelled' when 'downgraded' then 'partially_refunded' else 'paid' end,
         'customer-' || n % ${Math.max(10, count / 10)}, (select snapshot_id from plans where id = ${plans.commonPlan}),
         n % 2 = 0, 'bench-' || n
       from (

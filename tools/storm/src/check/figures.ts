@@ -1,4 +1,4 @@
-import { historiesOf } from './histories.ts'
+import { historiesOf, valid } from './histories.ts'
 import { groupBy, same, type Rule } from './rule.ts'
 
 const slowestRequestMs = 60_000
@@ -42,9 +42,9 @@ export const revocations: Rule = function* (outcome) {
 /** Licences past their end are expired by the sweep. */
 export const swept: Rule = function* ({ licences, sent }) {
   const last = Math.max(...sent.map(({ to }) => to))
-  const due = new Set(['active', 'suspended', 'downgraded'])
   for (const { id, status, expiresOn } of licences)
-    if (expiresOn !== null && expiresOn < last && due.has(status)) yield `${id} is past its end and ${status}`
+    if (expiresOn !== null && expiresOn < last && valid.includes(status))
+      yield `${id} is past its end and ${status}`
 }
 
 export const leftovers: Rule = function* ({ leftovers }) {

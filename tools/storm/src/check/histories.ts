@@ -1,20 +1,43 @@
-import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import type { HistoryType, LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import type { HistoryEntry, Outcome, Sent } from '../outcome.ts'
 import { groupBy, isAcknowledged, isPossible, sentTo, type Rule } from './rule.ts'
 
-const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
+const verbs: Record<LicenceVerb, { entry: HistoryType; status: LicenceStatus }> = {
   suspend: { entry: 'suspended', status: 'suspended' },
   reactivate: { entry: 'reactivated', status: 'active' },
   revoke: { entry: 'revoked', status: 'revoked' },
   retire: { entry: 'retired', status: 'retired' },
 }
 
-const initialEntries = new Set(['issued', 'imported', 'created', 'trial_started'])
-const withoutChange = new Set(['migrated', 'activation_freed'])
-const valid = ['active', 'suspended', 'downgraded']
-const notOver = [...valid, 'expired']
-/** The statuses before and after each other type of entry. `keeps`: such an entry may also leave the status as it is. */
-const legal: Record<string, { from: string[]; to: string[]; keeps?: true }> = {
+/** Whether a licence with this status can expire (`valid`), can get another status again (`expired`), or is `over`. */
+const futures: Record<LicenceStatus, 'valid' | 'expired' | 'over'> = {
+  active: 'valid',
+  suspended: 'valid',
+  downgraded: 'valid',
+  expired: 'expired',
+  revoked: 'over',
+  retired: 'over',
+}
+const statusesOf = (...kinds: string[]) =>
+  (Object.keys(futures) as LicenceStatus[]).filter((status) => kinds.includes(futures[status]))
+
+/** The statuses of licences that a sweep expires after their end. */
+export const valid = statusesOf('valid')
+const notOver = statusesOf('valid', 'expired')
+
+type Change = { from: LicenceStatus[]; to: LicenceStatus[]; keeps?: true }
+/**
+ * The statuses before and after each type of entry. `first`: the licence's first entry. `keeps`: such an entry may also leave the
+ * status as it is.
+ */
+const legal: Record<HistoryType, Change | 'first' | 'unchanged'> = {
+  issued: 'first',
+  imported: 'first',
+  created: 'first',
+  trial_started: 'first',
+  migrated: 'unchanged',
+  activation_freed: 'unchanged',
+  key_rotated: 'unchanged',
   suspended: { from: notOver, to: ['suspended'] },
   reactivated: { from: ['suspended', 'downgraded', 'expired'], to: ['active'] },
   revoked: { from: notOver, to: ['revoked'] },
@@ -27,10 +50,10 @@ const legal: Record<string, { from: string[]; to: string[]; keeps?: true }> = {
 }
 
 function isLegal({ type, from, to }: HistoryEntry): boolean {
-  if (initialEntries.has(type)) return from === null && to === 'active'
-  if (withoutChange.has(type)) return from === to
   const change = legal[type]
-  if (!change || from === null) return false
+  if (change === 'first') return from === null && to === 'active'
+  if (change === 'unchanged') return from === to
+  if (from === null) return false
   return (
     (change.keeps && from === to && notOver.includes(to)) ||
     (change.from.includes(from) && change.to.includes(to))

@@ -161,7 +161,7 @@ export function expireSession(world: World, session: CheckoutSession): CheckoutS
   return session
 }
 
-export function awaitsPayment(session: CheckoutSession): boolean {
+function awaitsPayment(session: CheckoutSession): boolean {
   return session.status === 'complete' && session.payment_status === 'unpaid'
 }
 

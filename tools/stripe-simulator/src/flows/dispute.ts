@@ -54,11 +54,11 @@ export function closeDispute(
   return dispute
 }
 
-export function isOpen(dispute: Dispute): boolean {
+function isOpen(dispute: Dispute): boolean {
   return !disputeOutcomes.some((each) => each === dispute.status)
 }
 
-export function isInquiry(dispute: Dispute): boolean {
+function isInquiry(dispute: Dispute): boolean {
   return dispute.status.startsWith('warning_')
 }
 

@@ -83,24 +83,16 @@ code { font: 12px ui-monospace, monospace; overflow-wrap: anywhere; }
   text-align: center; font-size: 19px; font-weight: 700; }
 .tape small { display: block; font-size: 13px; font-weight: 500; }
 main { max-width: 1120px; margin: 0 auto; padding: 24px 20px 60px; }
-h2 { font-size: 17px; margin: 34px 0 10px; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 4px 18px; }
-.row { display: grid; grid-template-columns: 1.5fr 1fr 2fr; gap: 6px 18px; padding: 12px 0; align-items: center; }
-.row + .row { border-top: 1px solid var(--line); }
-.row > * { min-width: 0; }
-.money { font-weight: 650; }
 .small { color: var(--soft); font-size: 13px; }
 .chip { padding: 1px 9px; border-radius: 99px; font-size: 12.5px; font-weight: 600; border: 1px solid; white-space: nowrap; }
 .good { color: light-dark(#12805c, #4ecb9c); } .bad { color: light-dark(#c0362c, #ff8a80); }
-.buttons { display: flex; flex-wrap: wrap; gap: 6px; justify-content: flex-end; }
 form { margin: 0; display: inline-flex; gap: 6px; }
 button, input { font: inherit; font-size: 14px; padding: 5px 12px; border-radius: 8px; border: 1px solid var(--line);
   background: var(--card); color: inherit; }
 button { cursor: pointer; }
 button.main { background: var(--accent); color: light-dark(#fff, #14171f); }
-.row input { width: 118px; }
 .pay { max-width: 460px; margin: 24px auto; padding: 26px 28px 22px; }
 .pay .total { font-size: 34px; font-weight: 700; margin: 2px 0 14px; }
 .pay form, .pay label { display: grid; gap: 10px; }
-@media (max-width: 760px) { .row { grid-template-columns: 1fr; } .buttons { justify-content: flex-start; } }
 `)

@@ -2522,7 +2522,7 @@ export interface components {
       headers: {
         [key: string]: string | null
       } | null
-      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent. */
+      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent. */
       plans: string[] | null
       /** @description While it is true, deliveries wait and nothing is sent. Default: false. */
       paused: boolean
@@ -2561,7 +2561,7 @@ export interface components {
       headers: {
         [key: string]: string | null
       } | null
-      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent. */
+      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent. */
       plans: string[] | null
       /** @description While it is true, deliveries wait and nothing is sent. Default: false. */
       paused: boolean
@@ -2620,7 +2620,7 @@ export interface components {
       headers: {
         [key: string]: string | null
       } | null
-      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent. */
+      /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent. */
       plans: string[] | null
       /** @description While it is true, deliveries wait and nothing is sent. Default: false. */
       paused: boolean
@@ -7523,7 +7523,7 @@ export interface operations {
           headers?: {
             [key: string]: string
           } | null
-          /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent. */
+          /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent. */
           plans?: string[] | null
           /** @description While it is true, deliveries wait and nothing is sent. Default: false. */
           paused?: boolean | null
@@ -7724,7 +7724,7 @@ export interface operations {
           headers?: {
             [key: string]: string
           } | null
-          /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events about no licence are always sent. */
+          /** @description Events about a licence are sent only if it has one of these plans; null: any plan. Events that are not about a licence are always sent. */
           plans?: string[] | null
           /** @description While it is true, deliveries wait and nothing is sent. Default: false. */
           paused?: boolean

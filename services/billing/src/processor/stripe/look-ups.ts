@@ -1,4 +1,5 @@
 import type Stripe from 'stripe'
+import { currentMs } from '@licensing/process/clock'
 import type {
   ChargeFact,
   InvoicePaidFact,
@@ -32,7 +33,7 @@ export async function findCharge(
     : paymentRef
   if (chargeRef === undefined) return undefined
   const charge = await lookUp(() => stripe.charges.retrieve(chargeRef, {}, on(merchant)))
-  const fact = charge && readCharge(shapeOf(charge, 'the charge'), Date.now())
+  const fact = charge && readCharge(shapeOf(charge, 'the charge'), currentMs())
   return fact && { ...fact, paymentRef: fact.paymentRef ?? paymentRef }
 }
 
@@ -54,7 +55,7 @@ export async function chargeRecords(
   chargeRef: string,
 ): Promise<ChargeRecords | undefined> {
   const found = await lookUp(() => stripe.charges.retrieve(chargeRef, {}, on(merchant)))
-  const charge = found && readCharge(shapeOf(found, 'the charge'), Date.now())
+  const charge = found && readCharge(shapeOf(found, 'the charge'), currentMs())
   if (!found || !charge) return undefined
   const [refunds, disputes] = await Promise.all([
     found.amount_refunded > 0
@@ -106,7 +107,7 @@ async function wholeInvoice(
     lines.has_more ? allOf(stripe.invoices.listLineItems(id, { limit: pageSize }, on(merchant))) : lines.data,
     typeof subscription === 'object' ? itemsOf(stripe, merchant, subscription) : undefined,
   ])
-  return readPaidInvoice(shapeOf({ ...invoice, lines: { data } }, 'the invoice'), Date.now(), items)
+  return readPaidInvoice(shapeOf({ ...invoice, lines: { data } }, 'the invoice'), currentMs(), items)
 }
 
 async function itemsOf(

@@ -1,6 +1,7 @@
 import { ServiceError, invalid } from '@licensing/grpc/errors'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { Stripe } from 'stripe'
+import { currentMs } from '@licensing/process/clock'
 import { usedEventTypes } from './events.ts'
 import { answerTo, refusalText } from './failures.ts'
 
@@ -17,7 +18,7 @@ export function verifySignature(
   body: Uint8Array,
   header: string | undefined,
   secrets: string[],
-  nowMs = Date.now(),
+  nowMs = currentMs(),
 ): Stripe.Event {
   if (secrets.length === 0) {
     throw new ServiceError('unavailable', 'no webhook secret is configured, so no event can be verified')

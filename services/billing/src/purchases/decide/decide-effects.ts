@@ -295,9 +295,9 @@ function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefu
 function endEffects(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const [ended] = ofKind(history.facts, 'subscription_ended')
-  if (!ended || history.effects.has('canceled')) return []
+  if (!ended || history.effects.has('cancelled')) return []
   const { subscriptionRef, endedAt, endsOn } = ended
   const at = endedAt + subject.rules.tickMs - 1
   const ends_at = endsOn === undefined ? null : new Date(endsOn)
-  return [newEffect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at, { ends_at })]
+  return [newEffect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, at, { ends_at })]
 }

@@ -321,8 +321,8 @@ describe('a purchase', () => {
         'renewed in_2',
         'partially_refunded re_2',
       ]
-      expect([...order, 'canceled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
-      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partially_refunded re_2', 'canceled sub_1'])
+      expect([...order, 'cancelled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
+      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partially_refunded re_2', 'cancelled sub_1'])
     }
   })
 
@@ -339,7 +339,7 @@ describe('a purchase', () => {
   })
 
   test.each([
-    ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
+    ['that was cancelled is listed as it was when it was made', 'canceled', 'partial_refund'],
     ['that is pending is listed as the last refund', 'pending', 'full_refund'],
   ] as const)('with a refund %s, in any order of the facts', (_, status, kind) => {
     const facts = [

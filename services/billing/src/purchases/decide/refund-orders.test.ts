@@ -19,7 +19,7 @@ import {
 } from '../../../test/histories.ts'
 import { maxUnanswered } from '../../timing.ts'
 
-// Of all sets of decision moments, the test tries one in this many. It has no common factor with the number of sets.
+// The test tries one in this many of the sets of decision moments. The number has no common factor with the number of sets.
 const oneIn = Number(process.env['ORDER_SAMPLE'] ?? 101)
 const look = 'look'
 type Step = Fact | typeof look

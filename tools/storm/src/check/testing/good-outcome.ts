@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import type { Answered, Asked, HistoryEntry, Licence, Outcome, Payment, Sent } from '../../outcome.ts'
 import { hashOf } from '../licences.ts'
 
@@ -90,7 +91,7 @@ function makerOf(outcome: Outcome) {
         id: `lic_${number}`,
         appId,
         planId: 'pln_1',
-        status: '',
+        status: 'active' as const,
         externalRef: `customer-${number}`,
       }
       const licence = { ...texts, ...none, expiresOn: null, ...fields }
@@ -98,7 +99,12 @@ function makerOf(outcome: Outcome) {
       return licence
     },
     /** Changes a licence: its status, its history, and its event if it has one. */
-    change: (licence: Licence, type: string, to: string, by: Partial<HistoryEntry> = {}): void => {
+    change: (
+      licence: Licence,
+      type: HistoryType,
+      to: LicenceStatus,
+      by: Partial<HistoryEntry> = {},
+    ): void => {
       const { id: licenceId } = licence
       const from = outcome.history.findLast((entry) => entry.licenceId === licenceId)?.to ?? null
       const entry = { licenceId, at: maker.halfway(), type, from, to, actor: 'key_1', cause: null, ...by }
@@ -305,7 +311,12 @@ function pay(outcome: Outcome, { send, licence, change, event }: Maker): void {
     sessions.push({ id, appId, externalRef, status: 'provisioned', licenceId: bought.id, amount })
     const refs = { sourceKey: `checkout:${id}`, sessionId: id, invoiceRef, chargeRef: `ch_${number}` }
     const payment = book(outcome, amount, { licenceId: bought.id, ...refs })
-    const giveBack = (list: 'refunds' | 'chargebacks', lane: string, returned: number, to: string) => {
+    const giveBack = (
+      list: 'refunds' | 'chargebacks',
+      lane: string,
+      returned: number,
+      to: 'revoked' | 'downgraded',
+    ) => {
       const [ref, chargeRef] = [`re_${number}`, `ch_${number}`]
       processor[list].push({ ref, chargeRef, amount: returned })
       change(bought, to, to, { actor: 'processor', cause: ref })

@@ -104,7 +104,7 @@ final class Background {
       // interval.
       long interval = (long) (claims.checkIntervalMs() * (1 - jitter / 10));
       Held.HeldList list = held.revocations().list();
-      boolean isAtOnce = list == null || list.checkedAt() == null || list.more();
+      boolean isAtOnce = list == null || list.checkedAt() == null || list.content().more();
       long check = isAtOnce ? time : list.checkedAt() + interval;
       return new DueTimes(
           time, attempts.forLists().earliest(check, time), token, claims.expiresAt());

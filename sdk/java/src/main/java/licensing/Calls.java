@@ -72,8 +72,16 @@ final class Calls {
     this.on = on;
   }
 
-  /** Activates the licence key, and receives a token. */
+  /** Gets a token, unless there is one that is valid. */
   void activate() {
+    if (on.isUsable() || on.held().isRevoked()) return;
+    boolean isRenewable = on.held().token() != null && on.held().licence().key() == null;
+    if (isRenewable) refresh();
+    else activateKey();
+  }
+
+  /** Activates the licence key, and receives a token. */
+  private void activateKey() {
     if (on.held().licence().key() == null) {
       on.record(on.attempts().withAbsence(Reasons.NO_LICENCE_KEY));
       return;
@@ -131,7 +139,7 @@ final class Calls {
         Reasons.TOKEN_REJECTED.equals(refusal) || Reasons.ACTIVATION_FREED.equals(refusal);
     // The activation was freed, or its token is too old. If there is a licence key, it is activated
     // again.
-    if (needsActivation && on.held().licence().key() != null) activate();
+    if (needsActivation && on.held().licence().key() != null) activateKey();
     else recordTokenOutcome(Operation.REFRESH, problem);
   }
 
@@ -165,8 +173,7 @@ final class Calls {
     Token token = on.held().token();
     if (token == null || isOfflineNow() || isWaiting(Kind.TOKEN)) return;
     Answer answer = on.ask(Call.post(pathOf(token) + "/release", null, token.jws()));
-    recordFreed(
-        Operation.RELEASE, answer.isGone() && token.floating() ? Reasons.RELEASED : null, answer);
+    recordFreed(Operation.RELEASE, answer, token.floating() ? Reasons.RELEASED : null);
   }
 
   /** Frees the activation at the service, then deletes the token. */
@@ -174,22 +181,22 @@ final class Calls {
     Token token = on.held().token();
     if (token == null || isWaiting(Kind.TOKEN)) return;
     Answer answer = on.ask(Call.delete(pathOf(token), token.jws()));
-    recordFreed(Operation.DEACTIVATE, answer.isGone() ? Reasons.DEACTIVATED : null, answer);
+    recordFreed(Operation.DEACTIVATE, answer, Reasons.DEACTIVATED);
   }
 
-  private void recordFreed(Operation operation, String absence, Answer answer) {
-    if (absence != null) {
+  private void recordFreed(Operation operation, Answer answer, String absence) {
+    if (answer.isGone() && absence != null) {
       on.record(on.attempts().withNewToken().withAbsence(absence));
       on.apply(Held::freed);
     }
-    recordOutcome(
-        operation, Kind.TOKEN, answer.isGone() ? null : answer.asTrouble(), Backoff.MAX_DELAY_MS);
+    recordOutcome(operation, Kind.TOKEN, answer.isGone() ? null : answer.asTrouble());
   }
 
   /** Starts a trial, or continues with the licence key of the trial that was started before. */
   void startTrial(String planCode) {
+    if (on.isUsable() || on.held().isRevoked()) return;
     if (on.held().licence().key() != null) {
-      activate();
+      activateKey();
       return;
     }
     if (isWaiting(Kind.TOKEN)) return;
@@ -208,8 +215,7 @@ final class Calls {
     String legacyKey = LicenceKey.trimUnseen(given);
     Held.Licence licence = on.held().licence();
     boolean isExchanged = legacyKey.equals(licence.legacyKey()) && licence.key() != null;
-    if (!isExchanged && !exchanges(legacyKey)) return;
-    if (!isExchanged || !on.isUsable()) activate();
+    if (isExchanged ? !on.isUsable() : exchanges(legacyKey)) activateKey();
   }
 
   private boolean exchanges(String legacyKey) {
@@ -219,7 +225,7 @@ final class Calls {
     String licenceKey = answer.text("key");
     if (licenceKey != null) {
       on.apply(held -> held.exchange(legacyKey, licenceKey));
-      recordOutcome(Operation.MIGRATE, Kind.TOKEN, null, Backoff.MAX_DELAY_MS);
+      recordOutcome(Operation.MIGRATE, Kind.TOKEN, null);
       return true;
     }
     if (on.held().token() == null) {
@@ -227,9 +233,7 @@ final class Calls {
       return false;
     }
     // A failed exchange does not change the licence held.
-    String refusal = refusalIn(Operation.MIGRATE, answer);
-    Trouble trouble = refusal == null ? answer.asTrouble() : new Trouble(refusal, legacyKey);
-    recordOutcome(Operation.MIGRATE, Kind.TOKEN, trouble, Backoff.MAX_DELAY_MS);
+    recordOutcome(Operation.MIGRATE, Kind.TOKEN, troubleIn(Operation.MIGRATE, answer));
     return false;
   }
 
@@ -239,9 +243,8 @@ final class Calls {
   void activateOffline(String text) {
     on.time();
     Held held = on.held();
-    String nonce = held.licence().nonce();
     try {
-      accept(LicenceFile.read(text, on.identity(), held, jws -> timeFor(jws, nonce)), nonce, null);
+      accept(LicenceFile.read(text, on.identity(), held), held.licence().nonce(), null);
       recordProblem(Operation.ACTIVATE_OFFLINE, null);
     } catch (Untrusted refused) {
       if (held.token() == null) {
@@ -265,14 +268,13 @@ final class Calls {
    * current list stays, at most until the token ends.
    */
   void check() {
-    TokenClaims claims = on.held().claims();
-    if (claims == null || on.held().isRevoked() || isWaiting(Kind.LIST)) return;
+    if (on.held().token() == null || on.held().isRevoked() || isWaiting(Kind.LIST)) return;
     Held.HeldList list = on.held().revocations().list();
-    ListOutcome outcome = readListFrom(list == null ? null : list.version());
+    ListOutcome outcome = readListFrom(list == null ? null : list.content().version());
     // The service does not know the current version, or its list does not continue it: read the
     // whole list.
     if (outcome == ListOutcome.START_OVER) outcome = readListFrom(null);
-    recordOutcome(Operation.CHECK, Kind.LIST, outcome.trouble, claims.checkIntervalMs());
+    recordOutcome(Operation.CHECK, Kind.LIST, outcome.trouble);
   }
 
   /**
@@ -307,7 +309,7 @@ final class Calls {
     boolean isConfirmable =
         current != null
             && Objects.equals(current.etagSince(), since)
-            && on.time() < current.expiresAt();
+            && on.time() < current.content().expiresAt();
     String ifNoneMatch = isConfirmable ? current.etag() : null;
     String path = appPath() + "/revocations" + (since == null ? "" : "?since=" + since);
     Answer answer = on.ask(Call.get(path, ifNoneMatch));
@@ -315,7 +317,6 @@ final class Calls {
       return ListOutcome.START_OVER;
     if (!(answer instanceof Answer.Success success)) return ListOutcome.failed(answer);
     if (success.status() != 304 || ifNoneMatch == null) return receiveList(success, since);
-    on.time();
     on.apply(Held::listUnchanged);
     return ListOutcome.DONE;
   }
@@ -358,7 +359,8 @@ final class Calls {
     if (!(answer instanceof Answer.Success)) return answer;
     String jws = answer.text("token");
     if (jws == null) return answer.asFailure();
-    long time = timeFor(jws, nonce);
+    on.time();
+    long time = on.held().timeFor(jws, nonce);
     TokenClaims claims;
     try {
       claims = readSigned(() -> readToken(jws, time), time);
@@ -386,22 +388,8 @@ final class Calls {
   }
 
   private void accept(Token token, String nonce, String trialKey) {
-    on.time();
     on.record(on.attempts().withNewToken());
     on.apply(held -> held.token(token, nonce, trialKey));
-  }
-
-  /**
-   * The time at which an answer to a request with this nonce is checked. A token with this nonce
-   * was issued after the request: if the trusted time is ahead of the clock, the clock counts.
-   * Nothing is verified here.
-   */
-  private long timeFor(String jws, String nonce) {
-    long time = on.time();
-    Map<String, Object> claims = SignedText.unverified(jws);
-    Long issuedAt = Json.unixTime(claims.get("iat"));
-    if (nonce == null || !nonce.equals(claims.get("nonce")) || issuedAt == null) return time;
-    return Math.max(on.held().time().local(), issuedAt);
   }
 
   /**
@@ -477,48 +465,55 @@ final class Calls {
 
   /** Records a try to get a token: success (null), a refusal, or a failure. */
   private void recordTokenOutcome(Operation operation, Answer problem) {
-    TokenClaims claims = on.held().claims();
     if (problem == null) {
+      TokenClaims claims = on.held().claims();
+      if (claims == null || on.time() < claims.refreshAfter()) {
+        recordOutcome(operation, Kind.TOKEN, null);
+        return;
+      }
+      // The new token is due for renewal already: another call would bring no better token, so the
+      // next one waits.
       recordProblem(operation, null);
-      // If the new token is due for renewal already, another call would bring no better token, so
-      // the next one waits.
-      boolean isDue = claims != null && on.time() >= claims.refreshAfter();
-      setBackoff(
-          Kind.TOKEN, isDue ? afterFailure(Kind.TOKEN, null, Backoff.MAX_DELAY_MS) : Backoff.NONE);
+      waitAfter(Kind.TOKEN, null);
       return;
     }
-    // A token of a short lease needs several tries between half of its life and its end.
-    long maxMs =
-        claims == null ? Backoff.MAX_DELAY_MS : (claims.expiresAt() - claims.issuedAt()) / 8;
     String refusal = refusalIn(operation, problem);
-    if (refusal == null) {
-      on.record(on.attempts().withFailure(problem.asFailure().reason()));
-      recordOutcome(operation, Kind.TOKEN, problem.asTrouble(), maxMs);
-      return;
-    }
-    on.apply(held -> held.refusal(refusal));
-    on.record(on.attempts().withFailure(null));
-    recordOutcome(
-        operation, Kind.TOKEN, new Trouble(refusal, ((Answer.Refusal) problem).detail()), maxMs);
+    if (refusal != null) on.apply(held -> held.refusal(refusal));
+    on.record(on.attempts().withFailure(refusal == null ? problem.asFailure().reason() : null));
+    recordOutcome(operation, Kind.TOKEN, troubleIn(operation, problem));
+  }
+
+  /** The refusal in an answer, or else why it is no valid answer. */
+  private static Trouble troubleIn(Operation operation, Answer answer) {
+    String refusal = refusalIn(operation, answer);
+    return refusal != null && answer instanceof Answer.Refusal refused
+        ? new Trouble(refusal, refused.detail())
+        : answer.asTrouble();
   }
 
   /** Records how an operation ended, and when the next try of its kind may be. */
-  private void recordOutcome(Operation operation, Kind kind, Trouble trouble, long maxMs) {
+  private void recordOutcome(Operation operation, Kind kind, Trouble trouble) {
     recordProblem(operation, trouble);
-    setBackoff(
-        kind, trouble == null ? Backoff.NONE : afterFailure(kind, trouble.retryAfterMs(), maxMs));
+    if (trouble == null) on.record(on.attempts().withBackoff(kind, Backoff.NONE));
+    else waitAfter(kind, trouble.retryAfterMs());
+  }
+
+  /** Lets the next request of a kind wait, as after a failure. */
+  private void waitAfter(Kind kind, Long retryAfterMs) {
+    TokenClaims claims = on.held().claims();
+    long maxMs = Backoff.MAX_DELAY_MS;
+    if (claims != null && kind == Kind.LIST) maxMs = claims.checkIntervalMs();
+    // A token of a short lease needs several tries between half of its life and its end.
+    else if (claims != null) maxMs = (claims.expiresAt() - claims.issuedAt()) / 8;
+    Backoff backoff = on.attempts().backoff(kind);
+    on.record(
+        on.attempts()
+            .withBackoff(
+                kind, backoff.afterFailure(on.time(), Math.random(), retryAfterMs, maxMs)));
   }
 
   private void recordProblem(Operation operation, Trouble trouble) {
     on.record(on.attempts().withProblem(operation, trouble, on.time()));
-  }
-
-  private Backoff afterFailure(Kind kind, Long retryAfterMs, long maxMs) {
-    return on.attempts().backoff(kind).afterFailure(on.time(), Math.random(), retryAfterMs, maxMs);
-  }
-
-  private void setBackoff(Kind kind, Backoff backoff) {
-    on.record(on.attempts().withBackoff(kind, backoff));
   }
 
   /** The service answered with a {@code Retry-After} that has not passed. */

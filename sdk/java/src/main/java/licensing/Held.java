@@ -109,48 +109,31 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
   }
 
   /**
-   * @param expiresAt after this time the list is outdated, even if an unsigned answer confirms it;
-   *     the service signs it again long before
+   * @param content after its {@code expiresAt} it is outdated, even if an unsigned answer confirms
+   *     it
    * @param etagSince the {@code since} of the request that the ETag answers
    * @param checkedAt when the service last said that this is the latest list; null before it was
    *     read to its end
    */
-  record HeldList(
-      String jws,
-      long version,
-      boolean more,
-      long issuedAt,
-      long expiresAt,
-      String etag,
-      Long etagSince,
-      Long checkedAt) {
-    HeldList(RevocationList list, String etag, Long etagSince, Long checkedAt) {
-      this(
-          list.jws(),
-          list.version(),
-          list.more(),
-          list.issuedAt(),
-          list.expiresAt(),
-          etag,
-          etagSince,
-          checkedAt);
-    }
-
+  record HeldList(RevocationList content, String etag, Long etagSince, Long checkedAt) {
     private HeldList checkedAt(Long time) {
-      return new HeldList(jws, version, more, issuedAt, expiresAt, etag, etagSince, time);
+      return new HeldList(content, etag, etagSince, time);
     }
 
     private static final Comparator<HeldList> AGE =
-        comparingLong(HeldList::version)
-            .thenComparingLong(HeldList::issuedAt)
-            .thenComparing(HeldList::jws);
+        comparing(
+            HeldList::content,
+            comparingLong(RevocationList::version)
+                .thenComparingLong(RevocationList::issuedAt)
+                .thenComparing(RevocationList::jws));
     private static final Comparator<HeldList> CONFIRMATION =
         comparing((HeldList list) -> list.checkedAt, nullsFirst(naturalOrder()))
             .thenComparing(HeldList::etagSince, nullsFirst(naturalOrder()))
             .thenComparing(HeldList::etag, nullsFirst(naturalOrder()));
 
     private static HeldList later(HeldList mine, HeldList theirs) {
-      boolean isSame = mine != null && theirs != null && mine.jws.equals(theirs.jws);
+      boolean isSame =
+          mine != null && theirs != null && mine.content.jws().equals(theirs.content.jws());
       return Held.later(mine, theirs, isSame ? CONFIRMATION : AGE);
     }
   }
@@ -238,7 +221,7 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
     HeldList list = revocations().list;
     SeenTime now = time;
     if (token() != null) now = now.notBefore(claims().issuedAt());
-    if (list != null) now = now.notBefore(list.issuedAt);
+    if (list != null) now = now.notBefore(list.content.issuedAt());
     Keys settledKeys = keys;
     if (keys != null && keys.jws() == null)
       settledKeys =
@@ -271,7 +254,7 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
     if (nonce == null || !nonce.equals(token.claims.nonce())) return time.notBefore(issuedAt);
     long now = token.fileKeys == null ? issuedAt : Math.max(issuedAt, time.local());
     if (token() != null) now = Math.max(now, claims().issuedAt());
-    if (revocations().list != null) now = Math.max(now, revocations().list.issuedAt);
+    if (revocations().list != null) now = Math.max(now, revocations().list.content.issuedAt());
     return time.correct(now);
   }
 
@@ -309,11 +292,10 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
     Held known = isNamed ? withRevocations(new Revocations(revocations().list, list.jws())) : this;
     if (refusalOf(list) != null) return known;
     HeldList current = revocations().list;
-    Long checkedAt = Math.max(time.time(), list.issuedAt());
+    SeenTime now = time.notBefore(list.issuedAt());
+    Long checkedAt = now.time();
     if (list.more()) checkedAt = current == null ? null : current.checkedAt;
-    return known
-        .withList(new HeldList(list, etag, since, checkedAt))
-        .withTime(time.notBefore(list.issuedAt()));
+    return known.withList(new HeldList(list, etag, since, checkedAt)).withTime(now);
   }
 
   /** The list held is the latest. */
@@ -334,8 +316,8 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
     HeldList current = revocations().list;
     if (list.expiresAt() + TOLERANCE_MS <= Math.max(time.time(), list.issuedAt()))
       return Reasons.LIST_EXPIRED;
-    if (current != null && list.version() < current.version) return Reasons.LIST_OUTDATED;
-    if (list.since() != null && (current == null || list.since() > current.version))
+    if (current != null && list.version() < current.content.version()) return Reasons.LIST_OUTDATED;
+    if (list.since() != null && (current == null || list.since() > current.content.version()))
       return Reasons.LIST_GAP;
     return null;
   }
@@ -349,6 +331,18 @@ record Held(Licence licence, Keys keys, Map<String, Revocations> revocationsById
     return licence.nonce == null
         && time.isAhead()
         && (token() == null || time.time() >= claims().expiresAt());
+  }
+
+  /**
+   * The time at which an answer to a request with this nonce is checked. A token with this nonce
+   * was issued after the request: if the trusted time is ahead of the clock, the clock counts.
+   * Nothing is verified here.
+   */
+  long timeFor(String jws, String nonce) {
+    Map<String, Object> claims = SignedText.unverified(jws);
+    Long issuedAt = Json.unixTime(claims.get("iat"));
+    boolean isAnswer = nonce != null && nonce.equals(claims.get("nonce")) && issuedAt != null;
+    return isAnswer ? Math.max(time.local(), issuedAt) : time.time();
   }
 
   Held withLicence(Licence next) {

@@ -65,6 +65,7 @@ record Keys(String jws, List<Map<String, Object>> keys, long issuedAt, long expi
 
   /** A set that a root key has signed. */
   static Keys readSigned(String jws, Identity identity) throws Untrusted {
+    if (identity.rootKeys().isUnpinned()) throw new Untrusted(Reasons.UNTRUSTED_KEYS);
     Map<String, Object> payload;
     try {
       payload = SignedText.verify(jws, identity.rootKeys().keys());

@@ -45,15 +45,12 @@ public final class LicenceClient implements AutoCloseable {
   private final Session session;
   private final Calls calls;
 
-  /** The last call that asked for a licence: the background retries it. */
-  private volatile Supplier<CompletableFuture<LicenceState>> start = this::activateAsync;
-
   private LicenceClient(Builder options) {
     RootKeys rootKeys = RootKeys.read(options.rootKeys);
     Identity identity =
         new Identity(options.appId, options.fingerprint, options.licenceKey, rootKeys);
-    session = new Session(options, identity, this::checkAsync, this::renew);
-    calls = new Calls(session);
+    session = new Session(options, identity);
+    calls = session.calls();
   }
 
   /**
@@ -101,15 +98,7 @@ public final class LicenceClient implements AutoCloseable {
 
   /** {@link #activate} without waiting. */
   public CompletableFuture<LicenceState> activateAsync() {
-    start = this::activateAsync;
-    return run(
-        "activate",
-        () -> {
-          if (!needsLicence()) return;
-          boolean isRenewable = session.held().token() != null && licenceKey() == null;
-          if (isRenewable) calls.refresh();
-          else calls.activate();
-        });
+    return request("activate", calls::activate, this::activateAsync);
   }
 
   /**
@@ -127,12 +116,8 @@ public final class LicenceClient implements AutoCloseable {
 
   /** {@link #startTrial} without waiting. */
   public CompletableFuture<LicenceState> startTrialAsync(String planCode) {
-    start = () -> startTrialAsync(planCode);
-    return run(
-        "startTrial " + planCode,
-        () -> {
-          if (needsLicence()) calls.startTrial(planCode);
-        });
+    Runnable call = () -> calls.startTrial(planCode);
+    return request("startTrial " + planCode, call, () -> startTrialAsync(planCode));
   }
 
   /**
@@ -147,13 +132,8 @@ public final class LicenceClient implements AutoCloseable {
 
   /** {@link #migrate} without waiting. */
   public CompletableFuture<LicenceState> migrateAsync(String legacyKey) {
-    start = () -> migrateAsync(legacyKey);
-    return run(
-        "migrate " + legacyKey,
-        () -> {
-          session.setRequested(true);
-          calls.migrate(legacyKey);
-        });
+    Runnable call = () -> calls.migrate(legacyKey);
+    return request("migrate " + legacyKey, call, () -> migrateAsync(legacyKey));
   }
 
   /**
@@ -329,18 +309,20 @@ public final class LicenceClient implements AutoCloseable {
     session.stop();
   }
 
-  private boolean needsLicence() {
-    session.setRequested(true);
-    return !session.isUsable() && !session.held().isRevoked();
+  /** A call that asks for a licence: the background repeats it. */
+  private CompletableFuture<LicenceState> request(
+      String name, Runnable call, Supplier<CompletableFuture<LicenceState>> again) {
+    return run(
+        name,
+        () -> {
+          session.setRequest(again);
+          call.run();
+        });
   }
 
   private void free(Runnable call) {
     call.run();
-    if (session.held().token() == null) session.setRequested(false);
-  }
-
-  private CompletableFuture<LicenceState> renew() {
-    return session.held().token() == null ? start.get() : refreshAsync();
+    if (session.held().token() == null) session.setRequest(null);
   }
 
   /** A copy, so that a caller who cancels the future does not end the call of another one. */

@@ -1,9 +1,7 @@
 package licensing;
 
-import java.util.ArrayList;
 import java.util.List;
-import java.util.function.ToLongFunction;
-import java.util.regex.Matcher;
+import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 
 /**
@@ -12,66 +10,47 @@ import java.util.regex.Pattern;
  * characters.
  */
 record LicenceFile(String jws, List<String> signed) {
-  /**
-   * Word processors and mail programs replace the hyphens of the first and the last line by dashes.
-   */
-  private static final String DASHES = "[-\\u2010-\\u2015\\u2212]";
-
-  /** Blanks and line breaks of all languages. */
-  private static final String BLANKS =
-      "\\t-\\r \\u00A0\\u1680\\u2000-\\u200A\\u2028\\u2029\\u202F\\u205F\\u3000";
-
-  // Possessive quantifiers keep the time linear for any text.
-  private static final Pattern BEGIN =
-      compile("(?<!%1$s)%1$s++[%2$s]*+BEGIN[%2$s]++LICENCE[%2$s]*+%1$s++");
-  private static final Pattern END = compile("(?<!%1$s)%1$s{2,}+[%2$s>]*+END[%2$s]++LICENCE");
-
-  /** Soft hyphens and characters without a width. */
-  private static final Pattern INVISIBLE =
-      Pattern.compile("[\\u00AD\\u200B-\\u200F\\u202A-\\u202E\\u2060-\\u2064\\uFEFF]");
+  /** Word processors and mail programs replace hyphens by other dashes. */
+  private static final Pattern DASHES = Pattern.compile("[\\u2010-\\u2015\\u2212]");
 
   /**
-   * The marks of a quoted line, the end of a line that a mail program has wrapped ({@code =}, RFC
-   * 2045), and blanks.
+   * White space, marks of quoted and wrapped lines, and what else stands between the characters of
+   * a file.
    */
-  private static final Pattern MAIL_MARKS =
-      compile("^[%2$s>&&[^\\r\\n]]++|=[%2$s&&[^\\r\\n]]*+$|[%2$s]");
+  private static final Pattern NOISE = Pattern.compile("[^A-Za-z0-9_.-]+");
+
+  private static final Pattern LINES =
+      Pattern.compile("-(?:BEGIN|END)LICENCE", Pattern.CASE_INSENSITIVE);
 
   /**
    * A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end
-   * of a line.
+   * of a line. {@code \\G}: the next one begins where it ends.
    */
   private static final Pattern JWS =
-      Pattern.compile("[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]{86}");
+      Pattern.compile("\\G[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]{86}");
 
-  private static Pattern compile(String pattern) {
-    return Pattern.compile(
-        pattern.formatted(DASHES, BLANKS), Pattern.CASE_INSENSITIVE | Pattern.MULTILINE);
-  }
-
-  /** The first file in a text. */
+  /**
+   * The first file in a text. Each step takes a time that grows with the length of the text only,
+   * whatever somebody pasted.
+   */
   static LicenceFile parse(String text) throws Untrusted {
-    String visible = text == null ? "" : INVISIBLE.matcher(text).replaceAll("");
-    Matcher begin = BEGIN.matcher(visible);
-    if (!begin.find()) throw new Untrusted(Reasons.FILE_MALFORMED);
-    Matcher end = END.matcher(visible);
-    if (!end.find(begin.end())) throw new Untrusted(Reasons.FILE_MALFORMED);
-    String content = visible.substring(begin.end(), end.start());
-    String joined = MAIL_MARKS.matcher(content).replaceAll("");
-    List<String> texts = new ArrayList<>();
-    JWS.matcher(joined).results().forEach(found -> texts.add(found.group()));
-    if (texts.size() < 2 || !String.join("", texts).equals(joined))
+    String plain = DASHES.matcher(text == null ? "" : text).replaceAll("-");
+    String[] parts = LINES.split(NOISE.matcher(plain).replaceAll(""), 3);
+    String content = parts.length < 3 ? "" : parts[1].substring(countDashes(parts[1]));
+    List<String> texts = JWS.matcher(content).results().map(MatchResult::group).toList();
+    String rest = content.substring(texts.stream().mapToInt(String::length).sum());
+    if (texts.size() < 2 || countDashes(rest) < rest.length())
       throw new Untrusted(Reasons.FILE_MALFORMED);
     return new LicenceFile(texts.get(0), texts.subList(1, texts.size()));
   }
 
-  /**
-   * The token of a file, with the keys of the file, if it is for this installation.
-   *
-   * @param timeFor the time at which a token is judged
-   */
-  static Held.Token read(String text, Identity identity, Held held, ToLongFunction<String> timeFor)
-      throws Untrusted {
+  /** The number of hyphens at the beginning of a text. */
+  private static int countDashes(String text) {
+    return (int) text.chars().takeWhile(character -> character == '-').count();
+  }
+
+  /** The token of a file, with the keys of the file, if it is for this installation. */
+  static Held.Token read(String text, Identity identity, Held held) throws Untrusted {
     if (identity.rootKeys().isUnpinned()) throw new Untrusted(Reasons.ROOT_KEY_REQUIRED);
     LicenceFile file = parse(text);
     var claimed = SignedText.unverified(file.jws);
@@ -80,7 +59,7 @@ record LicenceFile(String jws, List<String> signed) {
       throw new Untrusted(Reasons.FILE_OF_ANOTHER_APPLICATION);
     Keys keys = file.readKeys(identity);
     if (keys.areWithdrawn(file.jws, held.keys())) throw new Untrusted(Reasons.KEYS_OUTDATED);
-    long time = timeFor.applyAsLong(file.jws);
+    long time = held.timeFor(file.jws, held.licence().nonce());
     TokenClaims claims =
         readClaims(file.jws, keys, identity, Json.string(claimed.get("fingerprint")));
     requireUsable(claims, keys, identity, held.token(), time);

@@ -14,34 +14,22 @@ final class LicenceKey {
           + "\\u200B-\\u200F\\u202A-\\u202E\\u2060-\\u206F\\u3164\\uFE00-\\uFE0F\\uFEFF\\uFFA0\\uFFF0-\\uFFF8"
           + "\\x{1BCA0}-\\x{1BCA3}\\x{1D173}-\\x{1D17A}\\x{E0000}-\\x{E0FFF}";
 
-  /**
-   * Besides the punctuation: modifier minus, hyphen bullet, superscript, subscript, minus sign and
-   * heavy minus.
-   */
-  private static final String DASH = "\\p{Pd}\\u02D7\\u2043\\u207B\\u208B\\u2212\\u2796";
-
-  private static final Pattern SEPARATORS = Pattern.compile("[" + UNSEEN + DASH + "]+");
   private static final Pattern UNSEEN_AT_THE_ENDS =
       Pattern.compile("^[" + UNSEEN + "]++|(?<![" + UNSEEN + "])[" + UNSEEN + "]++\\z");
 
   private LicenceKey() {}
 
-  /** Whether the service reads two texts as one key. */
+  /**
+   * Whether two texts are one key. Only letters and digits count, and letters that Crockford's base
+   * 32 lacks are the digits that they resemble.
+   */
   static boolean isSame(String one, String other) {
-    String key = read(one);
-    return one.equals(other) || (key != null && key.equals(read(other)));
+    return characters(one).equals(characters(other));
   }
 
-  /**
-   * The key in the form in which it was issued, but for its hyphens; null if the text cannot be a
-   * key. Case and separators do not count, and the letters that Crockford's base 32 does not have
-   * are the digits that they resemble.
-   */
-  private static String read(String text) {
-    String characters = SEPARATORS.matcher(text).replaceAll("");
-    if (!characters.matches("[0-9A-Za-z]{25}")) return null;
-    String key = characters.toUpperCase(Locale.ROOT).replace('O', '0').replaceAll("[IL]", "1");
-    return key.contains("U") ? null : key;
+  private static String characters(String key) {
+    String plain = key.replaceAll("[^0-9A-Za-z]", "").toUpperCase(Locale.ROOT);
+    return plain.replace('O', '0').replace('I', '1').replace('L', '1');
   }
 
   /**

@@ -175,7 +175,7 @@ public record LicenceState(
     long time = held.time().time();
     boolean isChecked =
         list.checkedAt() != null && time - list.checkedAt() <= 2 * held.claims().checkIntervalMs();
-    return isChecked && !list.more() && time < list.expiresAt()
+    return isChecked && !list.content().more() && time < list.content().expiresAt()
         ? Revocations.CURRENT
         : Revocations.STALE;
   }

@@ -165,31 +165,15 @@ public final class MachineFingerprint {
    */
   private static final Set<String> PLACEHOLDERS =
       Set.of(
-          "uninitialized",
-          "none",
-          "null",
-          "unknown",
-          "na",
-          "notapplicable",
-          "notavailable",
-          "notspecified",
-          "notsettable",
-          "invalid",
-          "default",
-          "defaultstring",
-          "systemserialnumber",
-          "serialnumber",
-          "tobefilledbyoem",
-          "oem",
-          "oemstring",
-          "03000200040005000006000700080009",
-          "00020003000400050006000700080009",
-          "123456781234567890abcddeefaabbcc",
-          "1234567812345678123456789abcdef0",
-          "12345678901234567890123456789012",
-          "0123456789abcdef0123456789abcdef",
-          "4c4c454400002010802080c04f202020",
-          "fefefefefefefefefefefefefefefefe");
+          """
+          uninitialized none null unknown na notapplicable notavailable notspecified notsettable
+          invalid default defaultstring systemserialnumber serialnumber tobefilledbyoem oem oemstring
+          03000200040005000006000700080009 00020003000400050006000700080009
+          123456781234567890abcddeefaabbcc 1234567812345678123456789abcdef0
+          12345678901234567890123456789012 0123456789abcdef0123456789abcdef
+          4c4c454400002010802080c04f202020 fefefefefefefefefefefefefefefefe\
+          """
+              .split("\\s+"));
 
   /**
    * Whether a text is blank, a placeholder, or one character repeated (zeros): no id of one

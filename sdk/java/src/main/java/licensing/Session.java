@@ -38,8 +38,7 @@ final class Session {
   private final Identity identity;
   private final Service service;
   private final Background background;
-  private final Supplier<CompletableFuture<LicenceState>> check;
-  private final Supplier<CompletableFuture<LicenceState>> renew;
+  private final Calls calls = new Calls(this);
 
   private final ScheduledThreadPoolExecutor worker;
   private volatile Thread workerThread;
@@ -56,8 +55,11 @@ final class Session {
   private Attempts attempts = Attempts.NONE;
   private volatile boolean isStarted = false;
 
-  /** Whether the product has asked for a licence. */
-  private volatile boolean isRequested = false;
+  /**
+   * Repeats the call with which the product asked for a licence last; null if it did not, or has
+   * freed the licence since.
+   */
+  private volatile Supplier<CompletableFuture<LicenceState>> request;
 
   private volatile HttpClient http;
 
@@ -76,15 +78,9 @@ final class Session {
   private long deadline;
   private Object notifiedState;
 
-  Session(
-      LicenceClient.Builder options,
-      Identity identity,
-      Supplier<CompletableFuture<LicenceState>> check,
-      Supplier<CompletableFuture<LicenceState>> renew) {
+  Session(LicenceClient.Builder options, Identity identity) {
     this.options = options;
     this.identity = identity;
-    this.check = check;
-    this.renew = renew;
     this.held = Held.empty(identity.licenceKey(), now());
     this.http = options.httpClient;
     this.service = new Service(options.baseUrl);
@@ -158,6 +154,7 @@ final class Session {
   }
 
   synchronized void apply(UnaryOperator<Held> answer) {
+    time();
     held = answer.apply(held);
   }
 
@@ -194,8 +191,12 @@ final class Session {
     return held.licence().nonce();
   }
 
-  void setRequested(boolean isTrue) {
-    isRequested = isTrue;
+  void setRequest(Supplier<CompletableFuture<LicenceState>> again) {
+    request = again;
+  }
+
+  Calls calls() {
+    return calls;
   }
 
   Answer ask(Service.Call call) {
@@ -242,7 +243,7 @@ final class Session {
       if (stopped.isDone()) return state();
       deadline = System.nanoTime() + options.timeout.toNanos();
       work.run();
-    } catch (RuntimeException failed) {
+    } catch (Throwable failed) {
       recordProblem(Operation.INTERNAL, Reasons.UNEXPECTED_ERROR, failed);
     } finally {
       synchronized (running) {
@@ -365,7 +366,7 @@ final class Session {
     }
   }
 
-  private void recordProblem(Operation operation, String code, Exception failed) {
+  private void recordProblem(Operation operation, String code, Throwable failed) {
     record(attempts().withProblem(operation, new Trouble(code, String.valueOf(failed)), time()));
   }
 
@@ -405,16 +406,20 @@ final class Session {
 
   private synchronized DueTimes dueTimes() {
     time();
-    return DueTimes.of(held, attempts, isRequested, jitter);
+    return DueTimes.of(held, attempts, request != null, jitter);
   }
 
   private CompletableFuture<?> runDueTasks() {
     CompletableFuture<?> checked = CompletableFuture.completedFuture(null);
-    if (dueTimes().isListDue()) checked = check.get();
-    return checked
-        // Read again: meanwhile the product may have released or freed its place.
-        .thenCompose(
-            done -> dueTimes().isTokenDue() ? renew.get() : CompletableFuture.completedFuture(null))
-        .thenRun(this::notifyListeners);
+    if (dueTimes().isListDue()) checked = run("check", calls::check);
+    return checked.thenCompose(done -> renew()).thenRun(this::notifyListeners);
+  }
+
+  private CompletableFuture<?> renew() {
+    Supplier<CompletableFuture<LicenceState>> again = request;
+    // Read again: meanwhile the product may have released or freed its place.
+    if (!dueTimes().isTokenDue()) return CompletableFuture.completedFuture(null);
+    if (held().token() != null) return run("refresh", calls::refresh);
+    return again == null ? CompletableFuture.completedFuture(null) : again.get();
   }
 }

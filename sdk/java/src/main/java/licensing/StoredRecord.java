@@ -202,7 +202,6 @@ record StoredRecord(
    */
   private Token readToken(Identity identity, Keys keys, long now, String formerFingerprint) {
     try {
-      if (fileKeys != null && identity.rootKeys().isUnpinned()) return null;
       Keys ofFile = fileKeys == null ? null : Keys.readSigned(fileKeys, identity);
       if (ofFile != null && ofFile.areWithdrawn(token, keys)) return null;
       Keys used = ofFile == null ? keys : ofFile;
@@ -237,15 +236,8 @@ record StoredRecord(
               .map(RevocationList::jws)
               .findFirst()
               .orElse(null);
-      HeldList list = null;
-      if (ours != null && id.equals(ours.claims().licenceId()))
-        list =
-            lists.stream()
-                .filter(each -> each.jws().equals(revocations.list))
-                .map(this::held)
-                .findFirst()
-                .orElse(null);
-      found.put(id, new Revocations(list, namedBy));
+      boolean isOfRecord = ours != null && id.equals(ours.claims().licenceId());
+      found.put(id, new Revocations(isOfRecord ? held(lists) : null, namedBy));
     }
     return Map.copyOf(found);
   }
@@ -258,8 +250,13 @@ record StoredRecord(
     }
   }
 
-  private HeldList held(RevocationList list) {
-    return new HeldList(list, revocations.etag, revocations.etagSince, revocations.checkedAt);
+  private HeldList held(List<RevocationList> lists) {
+    StoredRevocations stored = revocations;
+    return lists.stream()
+        .filter(list -> list.jws().equals(stored.list))
+        .map(list -> new HeldList(list, stored.etag, stored.etagSince, stored.checkedAt))
+        .findFirst()
+        .orElse(null);
   }
 
   /** The text that the store keeps. */
@@ -296,7 +293,7 @@ record StoredRecord(
     if (list == null && revocations.namedBy() == null) return null;
     boolean isChecked = list != null && list.checkedAt() != null;
     Map<String, Object> fields = new LinkedHashMap<>();
-    fields.put("list", list == null ? null : list.jws());
+    fields.put("list", list == null ? null : list.content().jws());
     fields.put("named_by", revocations.namedBy());
     fields.put("etag", list == null ? null : list.etag());
     fields.put("etag_since", list == null ? null : list.etagSince());

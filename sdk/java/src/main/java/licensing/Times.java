@@ -11,8 +11,8 @@ import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeFormatterBuilder;
 import java.time.temporal.TemporalAccessor;
 import java.util.List;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.Locale;
+import java.util.stream.Stream;
 
 /** Times as texts: ISO 8601 in the store, and the headers of HTTP. */
 final class Times {
@@ -62,63 +62,25 @@ final class Times {
     }
   }
 
-  private static final String CLOCK =
-      "(?<hour>[01]\\d|2[0-3]):(?<minute>[0-5]\\d):(?<second>[0-5]\\d|60)";
-
   /** RFC 9110, section 5.6.7: the usual form, that of RFC 850, and that of C's asctime. */
-  private static final List<Pattern> HTTP_DATES =
-      List.of(
-          Pattern.compile(
-              "[A-Z][a-z]{2}, (?<day>\\d{2}) (?<month>[A-Z][a-z]{2}) (?<year>\\d{4}) "
-                  + CLOCK
-                  + " GMT"),
-          Pattern.compile(
-              "[A-Z][a-z]{5,8}, (?<day>\\d{2})-(?<month>[A-Z][a-z]{2})-(?<year>\\d{2}) "
-                  + CLOCK
-                  + " GMT"),
-          Pattern.compile(
-              "[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \\d]\\d) "
-                  + CLOCK
-                  + " (?<year>\\d{4})"));
-
-  private static final List<String> MONTHS =
-      List.of("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec");
+  private static final List<DateTimeFormatter> HTTP_DATES =
+      Stream.of(
+              "EEE, dd MMM yyyy HH:mm:ss 'GMT'",
+              "EEEE, dd-MMM-yy HH:mm:ss 'GMT'",
+              "EEE MMM ppd HH:mm:ss yyyy")
+          .map(form -> DateTimeFormatter.ofPattern(form, Locale.US))
+          .toList();
 
   /** The milliseconds of a date in a header of HTTP; null for any other text. */
-  static Long parseHttpDate(String text, long now) {
-    for (Pattern form : HTTP_DATES) {
-      Matcher date = form.matcher(text);
-      if (date.matches()) return millis(date, now);
+  static Long parseHttpDate(String text) {
+    for (DateTimeFormatter form : HTTP_DATES) {
+      try {
+        return LocalDateTime.parse(text, form).toInstant(ZoneOffset.UTC).toEpochMilli();
+      } catch (DateTimeException another) {
+        // The next form may fit.
+      }
     }
     return null;
-  }
-
-  private static Long millis(Matcher date, long now) {
-    try {
-      int year = Integer.parseInt(date.group("year"));
-      if (date.group("year").length() == 2) year = fullYear(year, now);
-      LocalDateTime minute =
-          LocalDateTime.of(
-              year,
-              MONTHS.indexOf(date.group("month")) + 1,
-              Integer.parseInt(date.group("day").strip()),
-              Integer.parseInt(date.group("hour")),
-              Integer.parseInt(date.group("minute")));
-      // The second may be 60.
-      return 1000 * (minute.toEpochSecond(ZoneOffset.UTC) + Integer.parseInt(date.group("second")));
-    } catch (DateTimeException noSuchDay) {
-      return null;
-    }
-  }
-
-  /**
-   * A year with two digits that seems to be more than 50 years ahead is the last year in the past
-   * that ends like this.
-   */
-  private static int fullYear(int digits, long now) {
-    int thisYear = Instant.ofEpochMilli(now).atOffset(ZoneOffset.UTC).getYear();
-    int year = thisYear - thisYear % 100 + digits;
-    return year > thisYear + 50 ? year - 100 : year;
   }
 
   /**
@@ -131,8 +93,8 @@ final class Times {
   static Long retryAfterMs(String header, String sentAt, long now) {
     if (header == null) return null;
     if (header.matches("[0-9]{1,10}")) return Long.parseLong(header) * 1000;
-    Long until = parseHttpDate(header, now);
-    Long from = sentAt == null ? null : parseHttpDate(sentAt, now);
+    Long until = parseHttpDate(header);
+    Long from = sentAt == null ? null : parseHttpDate(sentAt);
     return until == null ? null : (Long) Math.max(until - (from == null ? now : from), 0);
   }
 }

@@ -78,9 +78,7 @@ class ThreadsTest {
   private static Session session(InstantSource clock) {
     return new Session(
         LicenceClient.builder().clock(clock),
-        new Identity("app", "machine", null, RootKeys.read(List.of("unpinned"))),
-        () -> null,
-        () -> null);
+        new Identity("app", "machine", null, RootKeys.read(List.of("unpinned"))));
   }
 
   private static LicenceState anything(LicenceClient licence) {
@@ -143,7 +141,8 @@ class ThreadsTest {
 
   @Test
   @DisplayName(
-      "a call that is waiting or running is not queued twice, and a caller that cancels does not end it for others")
+      "a call that is waiting or running is not queued twice, and a caller that cancels does not"
+          + " end it for others")
   void shared() throws Exception {
     try (FakeService service = new FakeService();
         LicenceClient licence = service.client().build()) {
