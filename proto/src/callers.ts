@@ -10,6 +10,7 @@ import { ProductService } from '../gen/licensing/v1/products_pb.ts'
 import { PurchaseService } from '../gen/licensing/v1/purchases_pb.ts'
 import { RootKeyService } from '../gen/licensing/v1/root_keys_pb.ts'
 import { NotifierService } from '../gen/notifier/v1/notifier_pb.ts'
+import { MoveService } from '../gen/moves/v1/moves_pb.ts'
 import { QuotaService } from '../gen/quotas/v1/quotas_pb.ts'
 import { SecretsService } from '../gen/secrets/v1/secrets_pb.ts'
 
@@ -30,6 +31,19 @@ function grant<S extends DescService>(
 ): Grant {
   return { on, service, methods }
 }
+
+const moves = (on: Callee) =>
+  grant(
+    on,
+    MoveService,
+    'changeMove',
+    'getMove',
+    'fence',
+    'getOutbox',
+    'hasConsumed',
+    'exportRows',
+    'importRows',
+  )
 
 /** Every call that components make to each other. All other calls are refused. `licensing-admin` calls in the name of catalog. */
 export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
@@ -176,6 +190,10 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
     ),
   ],
   catalog: [
+    moves('catalog'),
+    moves('licensing'),
+    moves('billing'),
+    moves('notifier'),
     grant('catalog', CatalogOperationsService, 'createAccount', 'listAccounts', 'setFee', 'revokeAnyApiKey'),
     grant(
       'catalog',

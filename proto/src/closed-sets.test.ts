@@ -6,6 +6,7 @@ import type { SetName } from './closed-sets.ts'
 const written: Record<SetName, string> = {
   quota:
     'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day members',
+  moveState: 'leaving moved returning forgotten arriving arrived',
   scope: 'admin read revoke issue',
   memberRole: 'owner admin support viewer',
   entitlementKind: 'feature limit',

@@ -17,6 +17,8 @@ export const closedSets = {
     'trials_per_day',
     'members',
   ],
+  // Accounts that move between cells; a service has a row for each.
+  moveState: ['leaving', 'moved', 'returning', 'forgotten', 'arriving', 'arrived'],
 
   // Catalog.
   scope: ['admin', 'read', 'revoke', 'issue'],
@@ -126,6 +128,7 @@ export type SetName = keyof typeof closedSets
 export type Member<Name extends SetName> = (typeof closedSets)[Name][number]
 
 export type Quota = Member<'quota'>
+export type MoveState = Member<'moveState'>
 export type Scope = Member<'scope'>
 export type MemberRole = Member<'memberRole'>
 export type EntitlementKind = Member<'entitlementKind'>

@@ -149,6 +149,13 @@ const kinds = {
     meaning: 'The body is not `application/json`.',
     remedy: 'Send `Content-Type: application/json`.',
   },
+  account_moved: {
+    grpc: 9,
+    http: 421,
+    title: 'Account moved',
+    meaning: 'The account is served at another address, which is in `address`. Nothing was done.',
+    remedy: 'Send the request to `address`, with the same key and the same `Idempotency-Key`.',
+  },
   validation_failed: {
     grpc: 3,
     http: 422,

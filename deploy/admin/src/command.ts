@@ -20,6 +20,8 @@ export interface Command {
 export interface AdminDependencies {
   /** Calls of the service that owns the data. @throws UsageError if its address is not set in the environment */
   callsOf: <S extends DescService>(callee: Callee, service: S) => ServiceClient<S>
+  /** As `callsOf`, for the services of another cell (`TO_…`). */
+  callsThere: <S extends DescService>(callee: Callee, service: S) => ServiceClient<S>
   /** The public address of the gateway. */
   publicUrl: string | undefined
   /** The fee of new accounts in the environment of this command, if any. */

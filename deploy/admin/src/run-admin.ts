@@ -19,6 +19,7 @@ import { createAccount, createKey, list, revoke, setFee } from './accounts.ts'
 import { Refusal, UsageError } from './command.ts'
 import type { AdminDependencies, Command } from './command.ts'
 import { deadLetters } from './dead-letters.ts'
+import { moveAccount } from './move-account.ts'
 import { processorEvents, processorWebhook, resendEffects } from './processor.ts'
 import { reEncrypt, rotateRootKey } from './secrets.ts'
 import { setQuota } from './set-quota.ts'
@@ -28,6 +29,7 @@ const commands: Record<string, Command> = {
   'create-key': createKey,
   list,
   'dead-letters': deadLetters,
+  'move-account': moveAccount,
   'processor-events': processorEvents,
   'resend-effects': resendEffects,
   'processor-webhook': processorWebhook,
@@ -47,12 +49,20 @@ const addresses = {
   notifier: 'NOTIFIER_ADDRESS',
 } as const satisfies Record<Callee, string>
 
+const toAddress = (callee: Callee) =>
+  address.optional().describe(`host:port of ${callee} in the cell to which an account moves`)
+
 const environment = z.object({
   GRPC_ADDRESS: listenAddress.describe('host:port at which the catalog service listens on this machine'),
   LICENSING_ADDRESS: address.optional().describe('host:port of the licensing service'),
   NOTIFIER_ADDRESS: address.optional().describe('host:port of the notifier service'),
   BILLING_ADDRESS: address.optional().describe('host:port of the billing service'),
   CALL_KEYS: callConfig.CALL_KEYS,
+  TO_CATALOG_ADDRESS: toAddress('catalog'),
+  TO_LICENSING_ADDRESS: toAddress('licensing'),
+  TO_BILLING_ADDRESS: toAddress('billing'),
+  TO_NOTIFIER_ADDRESS: toAddress('notifier'),
+  TO_CALL_KEYS: callConfig.CALL_KEYS.describe('CALL_KEYS of catalog in the cell to which an account moves'),
   PUBLIC_URL: z.url().optional().describe('public address of the gateway, for processor-webhook --create'),
   FEE_BPS: wholeNumber('basis points')
     .optional()
@@ -111,6 +121,14 @@ async function run(
     const sign = signCalls('catalog', callee, { ...config, CALLER_CHECK: 'off' })
     return channels.adopt(connectTo(service, addressOf(callee), { sign }), (channel) => channel.close()).calls
   }
+  const callsThere: AdminDependencies['callsThere'] = (callee, service) => {
+    const variable = `TO_${callee.toUpperCase() as Uppercase<Callee>}_ADDRESS` as const
+    const target = config[variable]
+    if (!target)
+      throw new UsageError(`set ${variable} to the address of the ${callee} service of the other cell`)
+    const sign = signCalls('catalog', callee, { CALL_KEYS: config.TO_CALL_KEYS, CALLER_CHECK: 'off' })
+    return channels.adopt(connectTo(service, target, { sign }), (channel) => channel.close()).calls
+  }
   const fee = {
     ...(config.FEE_BPS !== undefined && { feeBps: config.FEE_BPS }),
     ...(config.FEE_FIXED_MINOR !== undefined && { feeFixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
@@ -118,7 +136,7 @@ async function run(
   // Names the actor and the command to the services, for the audit log.
   const context = { requestId: randomUUID(), caller: { actor: operator, operation: name } }
   return await withRequestContext(context, () =>
-    command.run({ callsOf, fee, publicUrl: config.PUBLIC_URL }, given),
+    command.run({ callsOf, callsThere, fee, publicUrl: config.PUBLIC_URL }, given),
   )
 }
 

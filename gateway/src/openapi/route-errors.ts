@@ -25,6 +25,7 @@ export function errorsOf(route: Route): ErrorCode[] {
   }
   if (takesIdempotencyKey(route)) codes.add('idempotency_mismatch').add('quota_exceeded')
   if (route.needsIdempotencyKey) codes.add('idempotency_key_required')
+  if (route.audience !== 'processor') codes.add('account_moved')
   codes.add('rate_limited').add('internal').add('unavailable')
   return [...codes].toSorted((a, b) => errorCatalogue[a].http - errorCatalogue[b].http)
 }

@@ -7,6 +7,8 @@
 export const locks = {
   /** Only one replica at a time applies a migration. */
   migration: 7_162_001,
+  /** One call at a time adds or removes the fences of accounts that move to another cell. */
+  fences: 7_162_002,
   /** Only one replica of catalog at a time creates the demo account. */
   bootstrap: 7_162_101,
   /** Only one replica of licensing at a time adds up the changes of a day. */

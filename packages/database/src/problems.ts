@@ -44,6 +44,7 @@ export const problemOfState: Readonly<Record<string, Problem>> = {
   '58': 'outage', // a file cannot be read or written
   '72': 'slow', // a snapshot is too old
   F0: 'setup', // configuration file
+  LM: 'slow', // the account of the row moves to another cell
   XX: 'setup', // internal error, damaged data
 }
 
@@ -126,6 +127,11 @@ export function isDatabaseOutage(error: unknown): boolean {
 /** Whether an operator has to change something at the database, so that a start does not wait for it. */
 export function isSetupProblem(error: unknown): boolean {
   return problemOf(error) === 'setup'
+}
+
+/** Whether a row was refused because its account moves to another cell (`packages/moves`). */
+export function isMoving(error: unknown): boolean {
+  return codeOf(error) === 'LM001'
 }
 
 /** Whether the database refuses a value. A repetition fails again. */

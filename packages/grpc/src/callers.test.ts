@@ -15,6 +15,7 @@ import { NotifierService } from '@licensing/proto/notifier'
 import { CustomerService } from '@licensing/proto/customers'
 import { ProductService } from '@licensing/proto/products'
 import { PurchaseService } from '@licensing/proto/purchases'
+import { MoveService } from '@licensing/proto/moves'
 import { QuotaService } from '@licensing/proto/quota-service'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { SecretsService } from '@licensing/proto/secrets'
@@ -32,7 +33,7 @@ const keys = newCallerKeys()
 const callers = Object.keys(keys) as Caller[]
 
 const served: Record<Callee, DescService[]> = {
-  catalog: [CatalogService, CatalogOperationsService, DeadLettersService, QuotaService],
+  catalog: [CatalogService, CatalogOperationsService, DeadLettersService, MoveService, QuotaService],
   licensing: [
     LicensingService,
     ProductService,
@@ -40,11 +41,12 @@ const served: Record<Callee, DescService[]> = {
     PurchaseService,
     RootKeyService,
     DeadLettersService,
+    MoveService,
     QuotaService,
     SecretsService,
   ],
-  billing: [BillingService, BillingOperationsService, QuotaService],
-  notifier: [NotifierService, DeadLettersService, QuotaService, SecretsService],
+  billing: [BillingService, BillingOperationsService, MoveService, QuotaService],
+  notifier: [NotifierService, DeadLettersService, MoveService, QuotaService, SecretsService],
 }
 const callees = Object.keys(served) as Callee[]
 

@@ -33,6 +33,12 @@ export function missingScope(method: DescMethod): (request: MessageShape<DescMes
   return (request) => missingIn(scope, request)[0]
 }
 
+/** The values of the scope fields of a method's request itself. A batch has them in nested messages. */
+export function scopeIds(method: DescMethod): (request: MessageShape<DescMessage>) => string[] {
+  const names = method.input.fields.filter(isScopeField).map(({ localName }) => localName)
+  return (request) => names.map((name) => (request as unknown as Values)[name] as string)
+}
+
 function scopeOf(message: DescMessage, outer: readonly DescMessage[] = []): Scope {
   if (outer.includes(message)) return { own: [], inner: [] }
   const inner = message.fields.flatMap((field) => {

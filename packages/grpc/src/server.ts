@@ -9,7 +9,7 @@ import type {
   ServiceDefinition,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js'
-import { withRequestContext } from '@licensing/process/context'
+import { operator, requestContext, withRequestContext } from '@licensing/process/context'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { contextFrom, inSpan } from '@licensing/process/telemetry'
@@ -21,7 +21,7 @@ import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
 import { healthCheck, healthService, statusOf } from './health-check.ts'
 import { markReplayed, servedKey } from './idempotency-key.ts'
-import { missingScope } from './scope.ts'
+import { missingScope, scopeIds } from './scope.ts'
 
 /** A service's handlers. Each takes a request and returns the answer as a plain object, typed from the descriptor. */
 export type Handlers<S extends DescService> = {
@@ -43,6 +43,8 @@ interface HandlerSettings {
   checkCaller?: CheckCaller | undefined
   /** Whether an error other than a ServiceError means that a dependency, such as the database, is unavailable. */
   isUnavailable?: (error: unknown) => boolean
+  /** Refuses calls about an account or an application that has moved. @throws ServiceError */
+  checkMoved?: (accountOrApplicationId: string) => void
 }
 
 export interface ServeOptions extends HandlerSettings {
@@ -89,18 +91,27 @@ export function implement<S extends DescService>(
         responseDeserialize: (bytes: Buffer) => fromBinary(output, bytes),
       }
       const handler = handlers[method.localName as keyof Handlers<S>] as unknown as UntypedHandler
-      const scoped = withinScope(method, handler)
+      const scoped = withinScope(method, handler, settings.checkMoved)
       bound[method.localName] = unary(method, output, scoped, settings)
     }
     return { definition, handlers: bound, name: service.typeName }
   }
 }
 
-function withinScope(method: DescMethod, handler: UntypedHandler): UntypedHandler {
+/** Whether an operator makes the call, who may see accounts that move. The database refuses changes. */
+const isOperators = () => requestContext()?.caller?.actor === operator
+
+function withinScope(
+  method: DescMethod,
+  handler: UntypedHandler,
+  checkMoved: HandlerSettings['checkMoved'],
+): UntypedHandler {
   const missing = missingScope(method)
+  const ids = scopeIds(method)
   return async (request) => {
     const path = missing(request)
     if (path !== undefined) throw new Error(`the request names no ${path}`)
+    if (checkMoved && !isOperators()) for (const id of ids(request)) checkMoved(id)
     return handler(request)
   }
 }

@@ -64,6 +64,26 @@ describe('a product and a service that speak HTTP', () => {
     },
   )
 
+  it('goes on with its token while the vendor is served at another address', async () => {
+    await using service = await LicensingServer.start()
+    const licence = givenClient(service)
+    await licence.activate()
+    const body = {
+      code: 'account_moved',
+      detail: 'this account is served elsewhere',
+      address: 'https://other',
+    }
+    service.instead = { status: 421, body }
+    for (const _ of [1, 2]) {
+      await expect(licence.refresh()).resolves.toMatchObject({
+        status: 'licensed',
+        problem: { code: 'unexpected_answer' },
+      })
+    }
+    service.instead = null
+    await expect(licence.refresh()).resolves.toMatchObject({ status: 'licensed' })
+  })
+
   it('takes an answer that never ends, or is too long, for no answer, and reads no more of it', async () => {
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     let sent = 0

@@ -5,6 +5,9 @@ import type { ServeOptions } from '@licensing/grpc/server'
 import { startPurge } from '@licensing/changes/purge'
 import { quotaService } from '@licensing/changes/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
+import { startMoves } from '@licensing/moves/moves'
+import type { Moves } from '@licensing/moves/moves'
+import { accountTables, underWay } from './account-tables.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startReconciliation } from './inbox/missed-events.ts'
 import { billingOperationsService } from './operations-service.ts'
@@ -25,6 +28,7 @@ export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wa
 export interface Billing {
   deps: BillingDependencies
   services: ServeOptions['services']
+  checkMoved: Moves['check']
   stop(): Promise<void>
 }
 
@@ -40,7 +44,9 @@ export function startBilling(options: BillingOptions): Billing {
     wake: (stage) => stages?.wake(stage),
   }
   stages = startStages(deps)
-  const rounds = [startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
+  const moves = startMoves({ sql, log, tables: accountTables, underWay, wake: () => days.wake() })
+  const days = startAddingUp(deps)
+  const rounds = [moves, startFeeRefunds(deps), days, startPurge(deps)]
   if (reconcileIntervalMs) rounds.push(startReconciliation(deps, reconcileIntervalMs))
   return {
     deps,
@@ -48,7 +54,9 @@ export function startBilling(options: BillingOptions): Billing {
       billingService(deps),
       billingOperationsService(deps),
       quotaService(deps.change, ['idempotency_bytes']),
+      moves.service,
     ],
+    checkMoved: moves.check,
     async stop() {
       await Promise.all(rounds.map((each) => each.stop()))
       await stages.stop()

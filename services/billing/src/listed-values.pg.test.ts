@@ -1,7 +1,9 @@
 import type { IdPrefix } from '@licensing/database/ids'
+import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind, PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unlistedTables } from '@licensing/test-support/unlisted-tables'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { givenTables } from '../test/tables.ts'
@@ -9,6 +11,7 @@ import { effectStates } from './effects/effect.ts'
 import type { EffectState } from './effects/effect.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 import { questionKinds } from './queues/queue-queries.ts'
+import { accountTables, otherTables } from './account-tables.ts'
 
 test('the values listed in definitions of the database equal the closed sets', async () => {
   await using tables = await givenTables()
@@ -50,4 +53,13 @@ test('every table and every column is in use', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   expect(await unusedInDatabase('billing', (statement) => sql.unsafe(statement))).toEqual([])
+})
+
+test('each table moves with the accounts or belongs to the cell', async () => {
+  await using tables = await givenTables()
+  const { sql } = tables
+  // Billing consumes no events.
+  const ofCell = cellTables.filter((name) => name !== 'consumer_positions' && name !== 'dead_letters')
+  const listed = [...accountTables.map(({ table }) => table), ...ofCell, ...otherTables]
+  expect(await unlistedTables((statement) => sql.unsafe(statement), listed)).toEqual([])
 })

@@ -66,6 +66,7 @@ export const program = defineProgram(
       health,
       checkCaller: checkCallers('billing', config, log),
       isUnavailable: isDatabaseUnavailable,
+      checkMoved: billing.checkMoved,
     })
     onStop('server', () => server.stop())
   },

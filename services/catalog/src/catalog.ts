@@ -10,8 +10,12 @@ import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { quotaService } from '@licensing/changes/quota-service'
+import { startMoves } from '@licensing/moves/moves'
+import type { Moves } from '@licensing/moves/moves'
 import { sources } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
+import { accountTables } from './account-tables.ts'
+import { findApplicationIds } from './applications/application-queries.ts'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
 import { consumeEntries, startDeletingEntries } from './audit-log/audit-log.ts'
@@ -36,6 +40,7 @@ export interface CatalogOptions extends Pick<
 export interface Catalog {
   deps: CatalogDependencies
   services: ServeOptions['services']
+  checkMoved: Moves['check']
   stop(): Promise<void>
 }
 
@@ -77,7 +82,13 @@ export function startCatalog({
     confirmationRequested: () => confirmations.wake(),
     log,
   }
-  const rounds = [startPurge({ sql, log }), startDeletingEntries({ sql, log })]
+  const moves = startMoves({
+    sql,
+    log,
+    tables: accountTables,
+    findApplications: (accountId) => findApplicationIds(sql, accountId),
+  })
+  const rounds = [moves, startPurge({ sql, log }), startDeletingEntries({ sql, log })]
   const isTransient = isDatabaseUnavailable
   const handlers = {
     catalog: consumeEntries,
@@ -91,7 +102,7 @@ export function startCatalog({
   return {
     deps,
     services: [
-      catalogService(deps),
+      catalogService(deps, moves.check),
       catalogOperationsService(deps),
       deadLettersService({ sql, log, isTransient, handlers }),
       quotaService(change, [
@@ -102,7 +113,9 @@ export function startCatalog({
         'entitlement_defs',
         'idempotency_bytes',
       ]),
+      moves.service,
     ],
+    checkMoved: moves.check,
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
       await Promise.all([...rounds, keyUse, relay, confirmations].map((each) => each.stop()))

@@ -1,8 +1,11 @@
+import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unlistedTables } from '@licensing/test-support/unlisted-tables'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { catalogOfFile } from '../test/catalog.ts'
+import { accountTables, otherTables } from './account-tables.ts'
 
 const catalog = await catalogOfFile()
 const { sql } = catalog
@@ -19,4 +22,9 @@ test('the values in check constraints of the database are those of the closed se
 
 test('every table and every column is in use', async () => {
   expect(await unusedInDatabase('catalog', (statement) => sql.unsafe(statement))).toEqual([])
+})
+
+test('each table moves with the accounts or belongs to the cell', async () => {
+  const listed = [...accountTables.map(({ table }) => table), ...cellTables, ...otherTables]
+  expect(await unlistedTables((statement) => sql.unsafe(statement), listed)).toEqual([])
 })

@@ -67,6 +67,7 @@ export const program = defineProgram(
       health,
       checkCaller: checkCallers('catalog', config, log),
       isUnavailable: isDatabaseUnavailable,
+      checkMoved: catalog.checkMoved,
     })
     onStop('server', () => server.stop())
   },

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { moveMigrations } from '@licensing/moves/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All migrations of this service's database, in the order in which they are applied. */
@@ -9,5 +10,6 @@ export const catalogMigrations = [
   consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,
+  moveMigrations,
   { name: 'catalog', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
 ]

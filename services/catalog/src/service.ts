@@ -52,13 +52,21 @@ import { createPlan } from './plans/create-plan.ts'
 import { getPlan, listPlans } from './plans/read-plans.ts'
 import { updatePlan } from './plans/update-plan.ts'
 
-/** Every RPC of the service. */
-export function catalogService(deps: CatalogDependencies) {
+/** Every RPC of the service. @param checkMoved refuses an account that has moved */
+export function catalogService(
+  deps: CatalogDependencies,
+  checkMoved: (accountId: string) => void = () => {},
+) {
+  const unmoved = async <Found extends { accountId?: string }>(finding: Promise<Found>): Promise<Found> => {
+    const principal = await finding
+    checkMoved(principal.accountId!)
+    return principal
+  }
   const repeatable = createRepeatable(deps)
   return implement(CatalogService, {
-    authenticateKey: (request) => authenticateKey(deps, request),
+    authenticateKey: (request) => unmoved(authenticateKey(deps, request)),
     authenticateKeys: (request) => authenticateKeys(deps, request),
-    authenticateMember: (request) => authenticateMember(deps, request),
+    authenticateMember: (request) => unmoved(authenticateMember(deps, request)),
     getAccount: (request) => getAccount(deps, request),
     updateAccount: (request) => updateAccount(deps, request),
     findAlertEmailConfirmation: (request) => findAlertEmailConfirmation(deps, request),

@@ -13,6 +13,9 @@ import { currentTime } from '@licensing/process/clock'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/changes/quota-service'
+import { startMoves } from '@licensing/moves/moves'
+import type { Moves } from '@licensing/moves/moves'
+import { accountTables } from './account-tables.ts'
 import { startAddingUp } from './application-days/application-days.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
 import { consumePlanEvents } from './plans/apply-plan-copies.ts'
@@ -62,6 +65,7 @@ export interface Licensing {
   deps: LicensingDependencies
   productDeps: ProductDependencies
   services: ServeOptions['services']
+  checkMoved: Moves['check']
   stop(): Promise<void>
 }
 
@@ -89,19 +93,27 @@ export function startLicensing(options: LicensingOptions): Licensing {
     catalog,
     log,
   }
+  const moves = startMoves({ sql, log, tables: accountTables, wake: () => days.wake() })
+  /** Products name no account: their licence does. */
+  const unmoved = <Found extends { account_id: string }>(found: Found | undefined) => {
+    if (found) moves.check(found.account_id)
+    return found
+  }
   const { encryptionKeys: encryption } = options
   const kept = keptSeconds(tokens.lifeSeconds)
   // Two, because valid tokens must not wait for look-ups of unknown keys.
   const [lookupConnection, activationConnection] = [connectForKeys(sql), connectForKeys(sql)]
   const keys = createSigningKeys({ sql, lookups: lookupConnection }, encryption, kept)
+  const lookups = createLookups(lookupConnection)
+  const findActivation = createBatcher((ids: string[]) => findActivations(activationConnection, ids), {
+    maxBatchSize: 100,
+    isTransient: isDatabaseUnavailable,
+  })
   const productDeps: ProductDependencies = {
     sql,
     log,
-    lookups: createLookups(lookupConnection),
-    findActivation: createBatcher((ids) => findActivations(activationConnection, ids), {
-      maxBatchSize: 100,
-      isTransient: isDatabaseUnavailable,
-    }),
+    lookups: { ...lookups, licenceOf: async (machine) => unmoved(await lookups.licenceOf(machine)) },
+    findActivation: async (id) => unmoved(await findActivation(id)),
     change,
     keys,
     publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: kept, now }),
@@ -161,9 +173,11 @@ export function startLicensing(options: LicensingOptions): Licensing {
       }),
       secretsService(sql, encryption),
       quotaService(change, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
+      moves.service,
     ],
+    checkMoved: moves.check,
     async stop() {
-      const loops = [catchUp, awaitedPlans, sweep, notices, overrides, upkeep, days, purge]
+      const loops = [moves, catchUp, awaitedPlans, sweep, notices, overrides, upkeep, days, purge]
       await Promise.all([consumer.stop(), ...loops.map((loop) => loop.stop())])
       await relay.stop()
       await Promise.all([lookupConnection, activationConnection].map((sql) => sql.end({ timeout: 5 })))

@@ -63,6 +63,7 @@ export const program = defineProgram(
       health,
       checkCaller: checkCallers('licensing', config, log),
       isUnavailable: isDatabaseUnavailable,
+      checkMoved: licensing.checkMoved,
     })
     onStop('server', () => server.stop())
   },

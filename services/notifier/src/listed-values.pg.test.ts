@@ -1,10 +1,13 @@
+import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus, EndpointStatus } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unlistedTables } from '@licensing/test-support/unlisted-tables'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, expect, test } from 'vitest'
 import { givenDatabase } from '../test/database.ts'
 import { failingFrom } from './endpoints/endpoint.ts'
+import { accountTables } from './account-tables.ts'
 
 const database = await givenDatabase({ max: 1 })
 const { sql } = database
@@ -36,4 +39,9 @@ test('the index of failing deliveries begins at the first failure, with which an
 
 test('every table and every column is used', async () => {
   expect(await unusedInDatabase('notifier', (statement) => sql.unsafe(statement))).toEqual([])
+})
+
+test('each table moves with the accounts or belongs to the cell', async () => {
+  const listed = [...accountTables.map(({ table }) => table), ...cellTables]
+  expect(await unlistedTables((statement) => sql.unsafe(statement), listed)).toEqual([])
 })

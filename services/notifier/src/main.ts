@@ -84,6 +84,7 @@ export const program = defineProgram(
       health,
       checkCaller: checkCallers('notifier', config, log),
       isUnavailable: isDatabaseUnavailable,
+      checkMoved: notifier.checkMoved,
     })
     onStop('server', () => server.stop())
   },

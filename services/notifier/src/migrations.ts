@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { moveMigrations } from '@licensing/moves/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All migrations of this service's database, in order. */
@@ -9,5 +10,6 @@ export const notifierMigrations = [
   consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,
+  moveMigrations,
   { name: 'notifier', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
 ]

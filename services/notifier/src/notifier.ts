@@ -10,12 +10,16 @@ import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/changes/quota-service'
+import { startMoves } from '@licensing/moves/moves'
+import type { Moves } from '@licensing/moves/moves'
+import { accountTables, underWay } from './account-tables.ts'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDependencies } from './alerts/send-alerts.ts'
 import { createBackoff, remainingMs } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
+import { makePartitionsOf } from './events/event-partitions.ts'
 import { consumeEvents, findKnownEvents } from './events/consume-events.ts'
 import type { Networks } from './http-client/address.ts'
 import { createAddressRefusal } from './http-client/address.ts'
@@ -55,6 +59,7 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
 export interface Notifier {
   deps: NotifierDependencies
   services: ServeOptions['services']
+  checkMoved: Moves['check']
   stop(): Promise<void>
 }
 
@@ -129,6 +134,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     retentionMs,
   })
   const purge = startPurge({ sql, log })
+  const moves = startMoves({
+    sql,
+    log,
+    tables: accountTables,
+    underWay,
+    prepare: (page) => makePartitionsOf(sql, page),
+  })
   const handle = consumeEvents({ dispatcher, clock, alertQueued })
   const isTransient = (error: unknown) => {
     // A transient error makes the events wait. They do not become dead letters.
@@ -147,10 +159,18 @@ export function startNotifier(options: NotifierOptions): Notifier {
       deadLettersService({ sql, log, isTransient, handlers: { licensing: handle, billing: handle } }),
       secretsService(sql, keys),
       quotaService(change, ['webhook_endpoints', 'idempotency_bytes']),
+      moves.service,
     ],
+    checkMoved: moves.check,
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
-      await Promise.all([maintenance.stop(), purge.stop(), dispatcher.stop(), endpointChanges.stop()])
+      await Promise.all([
+        maintenance.stop(),
+        purge.stop(),
+        moves.stop(),
+        dispatcher.stop(),
+        endpointChanges.stop(),
+      ])
       await Promise.all([alerts.stop(), sender.close(), relay.stop()])
     },
   }

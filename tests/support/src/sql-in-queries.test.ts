@@ -88,7 +88,11 @@ function passesRows(source: string): boolean {
 
 test('statements get rows only from rowsOf', () => {
   const passing = files.filter((file) => passesRows(read(file)))
-  expect(passing).toEqual(['packages/database/src/row-queries.ts'])
+  expect(passing).toEqual([
+    'packages/database/src/row-queries.ts',
+    // Rows that move between cells stay a text, because JavaScript would round large numbers.
+    'packages/moves/src/account-row-queries.ts',
+  ])
   expect(passesRows('from unnest(${rows.map(({ id }) => id)}::text[], ${ends}::int[]) as r (id, ends)')).toBe(
     true,
   )

@@ -87,10 +87,14 @@ export async function deleteUnused(tx: Transaction, accountId: string): Promise<
   return row!.left
 }
 
-/** The accounts that are or were connected to a merchant. */
+/** The accounts that are or were connected to a merchant, without those that have moved to another cell. */
 export async function accountsOf(sql: Sql, merchant: string): Promise<string[]> {
   const rows = await sql<{ account_id: string }[]>`
-    select account_id from processor_connections where merchant = ${merchant} order by account_id`
+    select account_id from processor_connections
+    where merchant = ${merchant} and account_id <> all(array(
+      select account_id from account_moves where state in ('moved', 'forgotten')
+    ))
+    order by account_id`
   return rows.map((row) => row.account_id)
 }
 

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { merchantStays } from '../queues/queue-queries.ts'
 
 export interface DueMerchant {
   merchant: string
@@ -18,7 +19,9 @@ export async function claimMerchant(
       when ${isWanted(sql)} then ${intervalMs}::bigint * interval '1 millisecond' else interval '1 day'
     end
     where merchant = (
-      select merchant from reconciliations where next_at <= now() order by next_at limit 1
+      select merchant from reconciliations
+      where next_at <= now() and ${merchantStays(sql, 'merchant')}
+      order by next_at limit 1
       for update skip locked
     )
     returning merchant, reconciled_to, ${isWanted(sql)} as wanted`

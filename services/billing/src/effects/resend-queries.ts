@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { locks } from '@licensing/database/locks'
 import { lockPurchases } from './effect-queries.ts'
 
@@ -54,7 +55,7 @@ export async function insertResend(
 }
 
 const isInTime = (sql: Sql) => sql`
-  e.state = 'done' and e.kind is not null and e.done_at >= r.since and e.done_at < r.until
+  e.state = 'done' and e.kind is not null and e.done_at >= r.since and e.done_at < r.until and ${stays(sql, 'e.account_id')}
   and (r.account_id is null or r.account_id = e.account_id)`
 
 /**

@@ -1,5 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
+import { stays } from '@licensing/moves/move-queries'
 
 export interface CapRow {
   cap_minor: bigint | null
@@ -68,7 +69,7 @@ export async function isPaused(sql: Sql, accountId: string, period: string): Pro
 /** Accounts with a cap of zero for which the event of this period was not sent. */
 export async function findZeroCapsUnreached(sql: Sql, period: string, limit: number): Promise<string[]> {
   const rows = await sql<{ account_id: string }[]>`
-    select account_id from spend_caps s where cap_minor = 0 and not exists (
+    select account_id from spend_caps s where cap_minor = 0 and ${stays(sql, 's.account_id')} and not exists (
       select 1 from cap_periods c where c.account_id = s.account_id and c.period = ${period}
     ) order by account_id limit ${limit}`
   return rows.map((row) => row.account_id)

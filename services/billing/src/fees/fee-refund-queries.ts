@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { insertRows } from '@licensing/database/row-queries'
 
 export interface NewFeeRefund {
@@ -45,8 +46,9 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
     set attempts = f.attempts + 1, next_at = now() + ${leaseSeconds}::int * interval '1 second'
     from payments p
     where p.id = f.payment_id and f.fee_entry_id = (
-      select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
-      order by next_at limit 1 for update skip locked
+      select fee_entry_id from fee_refunds join payments stays on stays.id = payment_id
+      where done_at is null and next_at <= now() and ${stays(sql, 'stays.account_id')}
+      order by next_at limit 1 for update of fee_refunds skip locked
     )
     returning f.fee_entry_id, f.payment_id, p.purchase_ref, f.amount_minor, f.attempts,
       case when p.charge_ref is null then '{}' else p.charge_ref || p.other_charge_refs end as charge_refs,

@@ -1,5 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { merchantStays } from '../queues/queue-queries.ts'
 
 export interface NewInboxEvent {
   processor: string
@@ -78,7 +79,8 @@ export async function deadLetterEvents(
 /** Makes all dead-lettered events due again: a new version may understand them. */
 export async function retryDeadLettered(sql: Sql): Promise<number> {
   const freed = await sql`
-    update processor_events set dead_lettered = false, due_at = clock_timestamp() where dead_lettered and handled_at is null`
+    update processor_events set dead_lettered = false, due_at = clock_timestamp()
+    where dead_lettered and handled_at is null and ${merchantStays(sql, 'merchant')}`
   return freed.count
 }
 

@@ -1,4 +1,5 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import type { Stage } from '../dependencies.ts'
 import { timing } from '../timing.ts'
 
@@ -90,6 +91,10 @@ export const queues = {
   send: purchases('send_at'),
 } satisfies Record<Stage, unknown>
 
+/** As `stays`, for the column of a merchant. */
+export const merchantStays = (sql: Sql, column: string): Statement => sql`
+  ${sql(column)} <> all(array(select merchant from processor_connections join account_moves using (account_id)))`
+
 type AnyQueue = Pick<Queue<object>, 'table' | 'dueAt' | 'order' | 'isWaiting'> & { owner: string }
 
 /**
@@ -129,6 +134,7 @@ function owners(
     where ${sql(owner)} = w.owner and ${isWaiting(sql)}
       and ${sql(dueAt)} <= clock_timestamp() + ${withinMs}::int * interval '1 millisecond'
   )`
+  const remains = owner === 'account_id' ? stays(sql, 'w.owner') : merchantStays(sql, 'w.owner')
   const isListed = table === events.table ? sql`owner is not null` : isDue
   return sql<{ owner: string }[]>`
     with recursive waiting (owner) as (
@@ -136,7 +142,7 @@ function owners(
       union all
       select ${next(sql`w.owner`)} from waiting w where w.owner is not null
     )
-    select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${limit}`
+    select owner from waiting w where owner <> all(${without}) and ${remains} and ${isListed} limit ${limit}`
 }
 
 /** Which of these stages have a row that is due, or will be within `withinMs`. */

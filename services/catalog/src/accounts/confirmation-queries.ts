@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 
 /** A confirmation mail that is due. */
 export interface DueConfirmation {
@@ -55,7 +56,7 @@ export async function takeConfirmation(
       due_at = clock_timestamp() + ${leaseSeconds}::int * interval '1 second',
       tries = tries + 1
     where account_id = (
-      select account_id from alert_email_confirmations where due_at <= clock_timestamp()
+      select account_id from alert_email_confirmations where due_at <= clock_timestamp() and ${stays(sql, 'account_id')}
       order by due_at limit 1 for update skip locked
     )
     returning account_id, address, tries`

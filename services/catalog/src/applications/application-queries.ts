@@ -49,6 +49,14 @@ export async function updateApplicationRow(
   return row!
 }
 
+/** The applications of an account; undefined if there is no such account. */
+export async function findApplicationIds(sql: Sql, accountId: string): Promise<string[] | undefined> {
+  const [row] = await sql<{ ids: string[] }[]>`
+    select array(select id from applications where account_id = ${accountId} order by id) as ids
+    from accounts where id = ${accountId}`
+  return row?.ids
+}
+
 export async function countApplications(sql: Sql, accountId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from applications where account_id = ${accountId}`

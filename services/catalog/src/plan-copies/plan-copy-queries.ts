@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import type { EntitlementKind, PlanStatus } from '@licensing/proto/closed-sets'
 
 export interface PlanCopyRow {
@@ -45,7 +46,8 @@ export async function findCopy(
 
 /** Copies in the order of plan ids, starting after `afterId`. */
 export async function listCopiesAfter(sql: Sql, afterId: string, limit: number): Promise<PlanCopyRow[]> {
-  return sql<PlanCopyRow[]>`${selectCopies(sql)} where p.id > ${afterId} order by p.id limit ${limit}`
+  return sql<PlanCopyRow[]>`
+    ${selectCopies(sql)} where p.id > ${afterId} and ${stays(sql, 'a.account_id')} order by p.id limit ${limit}`
 }
 
 export async function listCopies(sql: Sql, ids: string[]): Promise<PlanCopyRow[]> {

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { byProduct, freeActivations } from './freeing-queries.ts'
 import type { LockedLicence } from './freeing-queries.ts'
 
@@ -30,7 +31,7 @@ export async function findUnusedLicences(sql: Sql, limit: number): Promise<strin
 export async function freeUnused(sql: Sql, licenceId: string, limit: number): Promise<number> {
   const [licence] = await sql<LockedLicence[]>`
     select id, account_id, status, max_activations, max_concurrent from licences
-    where id = ${licenceId} for update skip locked`
+    where id = ${licenceId} and ${stays(sql, 'account_id')} for update skip locked`
   if (!licence) return 0
   // If an activation never had a lease, the time when the licence became floating counts as the end of its lease.
   await sql`

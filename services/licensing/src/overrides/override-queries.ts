@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceWithSnapshot } from '../lifecycle/licence-queries.ts'
 import type { OverrideRow } from './override.ts'
@@ -27,7 +28,8 @@ export async function lockLicencesWithEnds(sql: Sql, limit: number): Promise<Lic
       select licence_id from licence_overrides where ends_on <= now() and not end_recorded
       order by ends_on, licence_id offset 0
     ) due cross join lateral (
-      select ${licenceColumns(sql)}, l.snapshot_id from licences l where l.id = due.licence_id for update skip locked
+      select ${licenceColumns(sql)}, l.snapshot_id from licences l
+      where l.id = due.licence_id and ${stays(sql, 'l.account_id')} for update skip locked
     ) l
     limit ${limit}`
 }

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { rowsOf } from '@licensing/database/row-queries'
 
 export interface PlanVersion {
@@ -36,6 +37,7 @@ export async function listAwaitedPlans(sql: Sql, pushTakesMs: number, limit: num
   return sql<PlanVersion[]>`
     select plan_id, account_id, application_id, version from awaited_plans
     where since <= now() - ${pushTakesMs} * interval '1 millisecond' and ask_at <= now()
+      and ${stays(sql, 'account_id')}
     order by ask_at, plan_id limit ${limit}`
 }
 

@@ -1,4 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { inOrderOf, insertRows, rowsOf } from '@licensing/database/row-queries'
 import { databaseTime } from '@licensing/database/time-queries'
 import { skipLocked, statusIn } from '../lifecycle/licence-queries.ts'
@@ -332,7 +333,7 @@ export async function upsertPurchases(
 export async function markFallen(sql: Sql, limit: number): Promise<number> {
   const { count } = await sql`
     update purchases set fallen = true where ctid = any(array(
-      select ctid from purchases where not fallen and falls_at <= now()
+      select ctid from purchases where not fallen and falls_at <= now() and ${stays(sql, 'account_id')}
       order by falls_at limit ${limit} for update skip locked
     ))`
   return count

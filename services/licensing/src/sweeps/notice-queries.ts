@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { stays } from '@licensing/moves/move-queries'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
 import { isGovernedByRenewingSubscription } from '../purchases/purchase-queries.ts'
@@ -29,7 +30,7 @@ export async function lockExpiring(sql: Sql, limit: number): Promise<string[]> {
       order by s.expires_on, s.licence_id offset 0
     ) s
     cross join lateral (
-      select l.id from licences l where l.id = s.licence_id and ${isDue(sql)} for update skip locked
+      select l.id from licences l where l.id = s.licence_id and ${isDue(sql)} and ${stays(sql, 'l.account_id')} for update skip locked
     ) l
     limit ${limit}`
   return rows.map(({ id }) => id)

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { applicationStays, stays } from '@licensing/moves/move-queries'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
 import type { Selection } from '../lifecycle/licence-queries.ts'
@@ -24,7 +25,7 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
   ) s cross join lateral (
     select id, status from licences
     where id = s.licence_id and expires_on <= now() and ${statusIn(sql, expirable)}
-      and not exists (${validPurchase(sql)})
+      and not exists (${validPurchase(sql)}) and ${stays(sql, 'account_id')}
     for update skip locked
   ) l limit ${limit}`
 
@@ -46,6 +47,7 @@ export async function findEndedPurchases(sql: Sql, after: Due | undefined, limit
   return sql<Due[]>`
     select s.licence_id as id, s.expires_on from licence_statuses s
     where s.expires_on <= now() and ${statusIn(sql, expirable)} and exists (${validPurchase(sql)})
+      and ${applicationStays(sql, 's.application_id')}
       ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
     order by s.expires_on, s.licence_id limit ${limit}`
 }

@@ -1,5 +1,6 @@
 import type { Sql, Database } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
+import { stays } from '@licensing/moves/move-queries'
 import { transaction } from '@licensing/database/transaction'
 import type { AlertKind } from '@licensing/proto/closed-sets'
 
@@ -137,7 +138,7 @@ export async function listDueAccounts(sql: Sql, limit: number): Promise<string[]
       from waiting where account_id is not null
     )
     select w.account_id from waiting w left join alert_mailings m on m.account_id = w.account_id
-    where w.account_id is not null and (m.next_mail_at is null or m.next_mail_at <= clock_timestamp())
+    where w.account_id is not null and ${stays(sql, 'w.account_id')} and (m.next_mail_at is null or m.next_mail_at <= clock_timestamp())
     order by m.next_mail_at nulls first, w.account_id limit ${limit}`
   return rows.map((row) => row.account_id)
 }

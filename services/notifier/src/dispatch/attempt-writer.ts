@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { isDatabaseUnavailable, isMoving } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { retry } from '@licensing/process/retry'
 import type { FinishedAttempt } from './attempt-queries.ts'
@@ -84,7 +84,8 @@ export class AttemptWriter<Recorded> {
     const { record, recorded, log } = this.#options
     let isFailing = false
     const isRetried = (error: unknown, tries: number) => {
-      const isTransient = isDatabaseUnavailable(error)
+      // The account has moved meanwhile. The lease of its delivery ends, and the other cell sends it.
+      const isTransient = isDatabaseUnavailable(error) && !isMoving(error)
       if (!isTransient || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
       }

@@ -1,6 +1,7 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
 import { transaction } from '@licensing/database/transaction'
+import { stays } from '@licensing/moves/move-queries'
 import { abandoned, lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
@@ -52,7 +53,7 @@ export async function findDueEndpoints(
     with due as (
       select endpoint_id, account_id, next_due_at from waiting_endpoints
       where next_due_at <= ${now}
-        and account_id <> all(${full.accounts}::text[])
+        and account_id <> all(${full.accounts}::text[]) and ${stays(sql, 'account_id')}
         and endpoint_id <> all(${full.endpoints}::text[])
       order by next_due_at limit ${maxSorted}
     )
@@ -65,7 +66,7 @@ export async function findDueEndpoints(
 /** When the next delivery may be due: a time in the past if one is due now. */
 export async function findNextDueAt(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ next_due_at: Date }[]>`
-    select next_due_at from waiting_endpoints order by next_due_at limit 1`
+    select next_due_at from waiting_endpoints where ${stays(sql, 'account_id')} order by next_due_at limit 1`
   return row?.next_due_at
 }
 
@@ -121,6 +122,7 @@ export async function claimOf(
       where d.ctid = any(array(
         select due.row from ${rowsOf(sql, { id: 'text', quota: 'int' }, wanted)} wanted
         join endpoints e on e.id = wanted.id and e.status = 'enabled' and not e.paused
+          and ${stays(sql, 'e.account_id')}
         join waiting_endpoints w on w.endpoint_id = wanted.id
         cross join lateral (
           select d.ctid as row from deliveries d
@@ -203,8 +205,9 @@ export async function releaseClaims(sql: Sql, claims: { id: string; claimId: str
 }
 
 export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
-  const rows =
-    await sql`select from deliveries where claimed_until < clock_timestamp() order by claimed_until limit 1`
+  const rows = await sql`
+    select from deliveries
+    where claimed_until < clock_timestamp() and ${stays(sql, 'account_id')} order by claimed_until limit 1`
   return rows.length > 0
 }
 
@@ -213,7 +216,7 @@ export async function freeExpiredClaims(sql: Sql, limit: number): Promise<number
   const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from (
-      select application_id, id from deliveries where claimed_until < clock_timestamp()
+      select application_id, id from deliveries where claimed_until < clock_timestamp() and ${stays(sql, 'account_id')}
       order by claimed_until limit ${limit} for update skip locked
     ) expired
     where d.application_id = expired.application_id and d.id = expired.id

@@ -1,4 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import { failingFrom } from './endpoint.ts'
@@ -284,7 +285,7 @@ export async function replaceSecret(
 export async function deleteFormerSecrets(sql: Sql, now: Date): Promise<void> {
   await sql`
     update endpoints set former_secret = null, former_secret_until = null
-    where former_secret is not null and former_secret_until < ${now}`
+    where former_secret is not null and former_secret_until < ${now} and ${stays(sql, 'account_id')}`
 }
 
 /** An endpoint that will be disabled soon. */
@@ -318,7 +319,7 @@ export async function markDisablingReported(
       ) from failing where endpoint_id is not null
     ), ending as materialized (
       select e.id, ending.failures, ending.ends_at, first.at
-      from failing join endpoints e on e.id = failing.endpoint_id
+      from failing join endpoints e on e.id = failing.endpoint_id and ${stays(tx, 'e.account_id')}
       cross join lateral (${firstToEnd(tx, schedule)}) ending
       join attempts first on first.delivery_id = ending.id and first.attempt = 1
       where ending.ends_at < ${before} and ending.failures >= ${minFailures}::int

@@ -40,6 +40,24 @@ export async function makePartitions(sql: Database, now: Date): Promise<string[]
   })
 }
 
+/** Creates the partitions of events that arrive from another cell. */
+export async function makePartitionsOf(
+  sql: Database,
+  { table, rows }: { table: string; rows: string },
+): Promise<void> {
+  if (table !== 'events') return
+  const times = (JSON.parse(rows) as { recorded_at: string }[]).map((row) => Date.parse(row.recorded_at))
+  const weeks = new Set(times.map((time) => Math.floor((time - firstWeekMs) / weekMs)))
+  await withPartitionLock(sql, async (connection) => {
+    const attached = new Set((await listPartitions(connection)).map(({ name }) => name))
+    for (const week of weeks) {
+      const start = firstWeekMs + week * weekMs
+      if (!attached.has(nameOf(start)))
+        await makePartition(connection, nameOf(start), new Date(start), new Date(start + weekMs))
+    }
+  })
+}
+
 /**
  * Drops partitions whose events are all past retention. This deletes no single rows, and no other transaction waits.
  *

@@ -1,7 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
+import { stays } from '@licensing/moves/move-queries'
 
 export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from endpoints where is_cleanup_due limit 100`
+  const rows = await sql<
+    { id: string }[]
+  >`select id from endpoints where is_cleanup_due and ${stays(sql, 'account_id')} limit 100`
   return rows.map(({ id }) => id)
 }
 
@@ -42,7 +45,7 @@ export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
     )
     insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select endpoint.endpoint_id, e.account_id, endpoint.due_at from endpoint
-    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled' and not e.paused
+    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled' and not e.paused and ${stays(tx, 'e.account_id')}
     left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
     where w.next_due_at is null or w.next_due_at > endpoint.due_at + interval '5 seconds'
     order by endpoint.endpoint_id

@@ -1,0 +1,134 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { apiClient } from '@licensing/test-support/api-client'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { runAdmin } from '@licensing/test-support/run-admin'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expectMovedWhole, givenMovingVendor } from './moving-vendor.ts'
+
+const receiver = await startHttpsReceiver()
+const environment = {
+  SWEEP_INTERVAL_SECONDS: '1',
+  RATE_LIMIT_PER_MINUTE: '1000000',
+  PRODUCT_RATE_PER_MINUTE: '1000000',
+}
+let cells: [Stack, Stack]
+beforeAll(async () => {
+  const options = { receiver, environment }
+  cells = [await startStack(options), await startStack(options)]
+})
+afterAll(async () => {
+  for (const cell of cells ?? []) await cell[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+/** The environment of `licensing-admin` in a cell from which accounts move to another. */
+function environmentOf(from: Stack, to: Stack): Record<string, string> {
+  const of = (name: keyof Stack['processes']) => to.processes[name][0]!.environment['GRPC_ADDRESS']!
+  return {
+    ...from.processes.catalog[0]!.environment,
+    TO_CATALOG_ADDRESS: of('catalog'),
+    TO_LICENSING_ADDRESS: of('licensing'),
+    TO_BILLING_ADDRESS: of('billing'),
+    TO_NOTIFIER_ADDRESS: of('notifier'),
+    TO_CALL_KEYS: to.processes.catalog[0]!.environment['CALL_KEYS']!,
+  }
+}
+
+const program = join(CHECKOUT, 'deploy/admin/src/licensing-admin.ts')
+
+function startCommand(from: Stack, to: Stack, accountId: string, ...options: string[]) {
+  const args = [program, 'move-account', '--account', accountId, ...options]
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...environmentOf(from, to) } })
+  const outputs = Promise.all([text(child.stdout), text(child.stderr)])
+  const ended = once(child, 'exit').then(async () => {
+    const [stdout, stderr] = await outputs
+    return { code: child.exitCode, stdout, stderr }
+  })
+  return { child, ended }
+}
+
+const move = (from: Stack, to: Stack, accountId: string, ...options: string[]) =>
+  startCommand(from, to, accountId, ...options).ended
+
+test('an account moves under load: each change counts once, each event arrives, and the former cell says where it is', async () => {
+  const [from, to] = cells
+  const vendor = await givenMovingVendor(from, receiver)
+  await vendor.more(60)
+  const moved = await move(from, to, vendor.accountId, '--address', to.gatewayUrl)
+  expect([moved.code, moved.stderr]).toEqual([0, ''])
+  process.stdout.write(moved.stdout)
+  await vendor.more(60)
+  await vendor.stop()
+  await expectMovedWhole(vendor, receiver, to.gatewayUrl)
+  process.stdout.write(`longest pause of the vendor: ${Math.round(vendor.longestMs)} ms\n`)
+  expect([...vendor.statuses].toSorted((a, b) => a - b)).toEqual([200, 201, 421, 503])
+  const former = apiClient(from.gatewayUrl, vendor.key)
+  const refused = {
+    type: '/errors/account_moved',
+    title: 'Account moved',
+    status: 421,
+    code: 'account_moved',
+    detail: `this account is served at ${to.gatewayUrl}`,
+    request_id: expect.any(String) as string,
+    address: to.gatewayUrl,
+  }
+  for (const path of [
+    '/v1/account',
+    `/v1/apps/${vendor.appId}/plans`,
+    `/v1/apps/${vendor.appId}/jwks.json`,
+  ]) {
+    const answer = await former.get(path)
+    expect([path, answer.status, answer.body]).toEqual([path, 421, refused])
+  }
+  // The order of refusals: who calls is known before the body is read.
+  expect((await former.post(`/v1/apps/${vendor.appId}/plans`, { body: '{' })).status).toBe(421)
+  expect((await move(from, to, vendor.accountId, '--abort')).code).toBe(1)
+  expect((await move(from, to, vendor.accountId, '--address', to.gatewayUrl)).code).toBe(0)
+  // Its rows can be deleted, and the account can come back.
+  const forgotten = await move(from, to, vendor.accountId, '--forget')
+  expect([forgotten.code, forgotten.stderr]).toEqual([0, ''])
+  const back = await move(to, from, vendor.accountId, '--address', from.gatewayUrl)
+  expect([back.code, back.stderr]).toEqual([0, ''])
+  // Replicas know it after 2.5 seconds.
+  await eventually(async () => expect((await former.get('/v1/account')).status).toBe(200))
+  await expectMovedWhole(vendor, receiver, from.gatewayUrl)
+})
+
+test('the command may be killed at any time: run again, it completes the move; with --abort the account returns', async () => {
+  const [from, to] = cells
+  const vendor = await givenMovingVendor(from, receiver)
+  await vendor.more(40)
+  for (const afterMs of [400, 3_100, 3_600]) {
+    const { child, ended } = startCommand(from, to, vendor.accountId, '--address', to.gatewayUrl)
+    await pause(afterMs)
+    child.kill('SIGKILL')
+    await ended
+  }
+  const { stdout } = await runAdmin(from, 'list')
+  expect(stdout).toContain(vendor.accountId)
+  if (vendor.base === from.gatewayUrl && !vendor.statuses.has(421)) {
+    const aborted = await move(from, to, vendor.accountId, '--abort')
+    expect([aborted.code, aborted.stderr]).toEqual([0, ''])
+    await vendor.more(40)
+    expect(vendor.base).toBe(from.gatewayUrl)
+  }
+  for (const afterMs of [3_300, 4_000, 4_500, 5_000]) {
+    const { child, ended } = startCommand(from, to, vendor.accountId, '--address', to.gatewayUrl)
+    await pause(afterMs)
+    child.kill('SIGKILL')
+    await ended
+  }
+  const moved = await move(from, to, vendor.accountId, '--address', to.gatewayUrl)
+  expect([moved.code, moved.stderr]).toEqual([0, ''])
+  await vendor.more(40)
+  await vendor.stop()
+  await expectMovedWhole(vendor, receiver, to.gatewayUrl)
+})
