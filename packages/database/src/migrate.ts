@@ -103,14 +103,17 @@ async function applyAlone(sql: Database, migration: Migration): Promise<boolean 
     for (const timeout of timeouts) await own.unsafe(`set ${timeout} = 0`)
     const [lock] = await own<{ locked: boolean }[]>`select pg_try_advisory_lock(${locks.migration}) as locked`
     if (!lock!.locked) return undefined
-    if (await isApplied(own, migration)) return false
-    const statements = migration.text.split(/;\s*$/m).map((statement) => statement.trim())
-    for (const statement of statements) if (statement !== '') await own.unsafe(statement)
-    await recordApplied(own, migration)
-    return true
+    try {
+      if (await isApplied(own, migration)) return false
+      const statements = migration.text.split(/;\s*$/m).map((statement) => statement.trim())
+      for (const statement of statements) if (statement !== '') await own.unsafe(statement)
+      await recordApplied(own, migration)
+      return true
+    } finally {
+      await own`select pg_advisory_unlock(${locks.migration})`.catch(() => {})
+    }
   } finally {
-    const reset = timeouts.map((timeout) => `reset ${timeout}`)
-    await own.unsafe(['select pg_advisory_unlock_all()', ...reset].join('; ')).catch(() => {})
+    await own.unsafe(timeouts.map((timeout) => `reset ${timeout}`).join('; ')).catch(() => {})
     own.release()
   }
 }
