@@ -42,9 +42,11 @@ function templateOf(columns: Readonly<Record<string, string>>): TemplateStringsA
   const selected = quoted.map((name, at) => {
     // An array of arrays has no element that is an array: each of them is passed as its text.
     if (types[at]!.endsWith('[]')) return `${name}::${types[at]!} as ${name}`
+    // A third shorter than PostgreSQL's own text of bytes.
+    if (types[at] === 'bytea') return `decode(${name}, 'base64') as ${name}`
     return types[at] === 'text' ? `${name} collate "C" as ${name}` : name
   })
-  const arrayTypes = types.map((type) => (type.endsWith('[]') ? 'text[]' : `${type}[]`))
+  const arrayTypes = types.map((type) => (type.endsWith('[]') || type === 'bytea' ? 'text[]' : `${type}[]`))
   const texts = [
     `(select ${selected.join(', ')}, ordinality from unnest(`,
     ...arrayTypes.slice(0, -1).map((type) => `::${type}, `),
@@ -67,21 +69,21 @@ function elementText(value: unknown): string {
   if (typeof value === 'string') return quotedText(value)
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return `${value}`
   if (value instanceof Date) return value.toISOString()
-  if (value instanceof Uint8Array) return `"\\${bytesText(value)}"`
+  if (value instanceof Uint8Array) return `"${bufferOf(value).toString('base64')}"`
   if (Array.isArray(value)) return quotedText(arrayText(value, (each) => each))
   throw new TypeError('a column of objects must have the type jsonb')
 }
 
 const quotedText = (text: string) => `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
 
-const bytesText = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
-  `\\x${Buffer.from(buffer, byteOffset, byteLength).toString('hex')}`
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
+  Buffer.from(buffer, byteOffset, byteLength)
 
 /** Passes a value that JSON has no type for as PostgreSQL's text of it. */
 function withoutJsonType(this: Record<string, unknown>, name: string, json: unknown): unknown {
   const value = this[name]
   if (typeof value === 'bigint') return String(value)
-  return value instanceof Uint8Array ? bytesText(value) : json
+  return value instanceof Uint8Array ? `\\x${bufferOf(value).toString('hex')}` : json
 }
 
 /**
