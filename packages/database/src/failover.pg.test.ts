@@ -79,22 +79,37 @@ test('a connection on which a write was refused because the server is read-only 
   await sql.end()
 })
 
-test('a commit whose wait for the standby was ended by a time limit is not acknowledged', async () => {
-  const sql = connect(primary.url(), { name: 'unconfirmed', max: 1, statementTimeoutMs: 1_000 })
+test('a commit whose wait for the standby was cancelled is not acknowledged', async () => {
+  const sql = connect(primary.url(), { name: 'unconfirmed', max: 1 })
+  const admin = connect(primary.url(), { name: 'admin', max: 1 })
   await sql`create table unconfirmed (id int)`
-  await replicateTo(sql, 'nobody')
-  for (const commit of [
-    () => sql`insert into unconfirmed values (1)`,
-    () => transaction(sql, (tx) => tx`insert into unconfirmed values (2)`),
-  ]) {
-    const failure: unknown = await commit().catch((error: unknown) => error)
-    expect(failure).toMatchObject({ routine: 'SyncRepWaitForLSN' })
-    expect(failure).toSatisfy(isDatabaseUnavailable)
+  await replicateTo(admin, 'nobody')
+  const cancel = () =>
+    eventually(async () => {
+      const { count } = await admin`
+        select pg_cancel_backend(pid) from pg_stat_activity
+        where application_name = 'unconfirmed' and wait_event = 'SyncRep'`
+      expect(count).toBe(1)
+    })
+  try {
+    for (const commit of [
+      () => sql`insert into unconfirmed values (1)`,
+      () => transaction(sql, (tx) => tx`insert into unconfirmed values (2)`),
+    ]) {
+      const failure = commit().then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      await cancel()
+      expect(await failure).toMatchObject({ routine: 'SyncRepWaitForLSN' })
+      expect(await failure).toSatisfy(isDatabaseUnavailable)
+    }
+    // They may have been executed.
+    expect(await sql`select id from unconfirmed`).toEqual([{ id: 1 }, { id: 2 }])
+  } finally {
+    await replicateTo(admin, '')
+    await Promise.all([sql.end({ timeout: 1 }), admin.end({ timeout: 1 })])
   }
-  // They may have been executed.
-  expect(await sql`select id from unconfirmed`).toEqual([{ id: 1 }, { id: 2 }])
-  await replicateTo(sql, '')
-  await sql.end()
 })
 
 test('a slow statement is not interrupted while the server is asked whether it knows the session', async () => {
