@@ -109,8 +109,9 @@ beforeAll(async () => {
   return () => temporary.remove()
 })
 
-it('covers every program of the guide', () => {
-  expect(written).toEqual(languages.map(({ file }) => file))
+// `sdk/suite/src/guides.test.ts` runs the programs that receive by an SDK.
+it('covers every program of the guide that verifies by itself', () => {
+  expect(written.filter((name) => !name.startsWith('receive.'))).toEqual(languages.map(({ file }) => file))
 })
 
 describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, probe, build, run }) => {
