@@ -1,3 +1,7 @@
+import { globSync } from 'node:fs'
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
 /** A component of the system, and the contents of its image. */
 export interface Component {
   name: string
@@ -25,22 +29,23 @@ export interface LibraryFiles {
   to: string
 }
 
-const outbox = { 'migrations/outbox': 'packages/events/migrations/outbox' }
-const consumers = { 'migrations/consumers': 'packages/events/migrations/consumers' }
-const idempotency = { 'migrations/idempotency': 'packages/changes/migrations/idempotency' }
-const quotas = { 'migrations/quotas': 'packages/quotas/migrations/quotas' }
+const checkout = fileURLToPath(new URL('../../..', import.meta.url))
+
+/** The migrations of packages. A service applies those that its `migrations.ts` names. */
+const ofPackages = Object.fromEntries(
+  globSync('packages/*/migrations/*', { cwd: checkout }).map((path) => [
+    `migrations/${basename(path)}`,
+    path,
+  ]),
+)
 
 const referencePages = { user: 'gateway', library: '@fastify/swagger-ui', from: 'static', to: 'dist/static' }
 
-const service = (
-  name: string,
-  migrations: Record<string, string>,
-  commands: Record<string, string> = {},
-): Component => ({
+const service = (name: string, commands: Record<string, string> = {}): Component => ({
   name,
   folder: `services/${name}`,
   programs: { main: `services/${name}/src/main.ts`, migrate: 'deploy/images/src/migrate.ts', ...commands },
-  migrations: { ...migrations, migrations: `services/${name}/migrations` },
+  migrations: { ...ofPackages, migrations: `services/${name}/migrations` },
   built: {},
   served: {},
   libraryFiles: [],
@@ -59,16 +64,8 @@ export const components: readonly Component[] = [
       { ...referencePages, from: 'static/logo.svg', to: 'dist/src/static/logo.svg' },
     ],
   },
-  service(
-    'catalog',
-    { ...outbox, ...consumers, ...idempotency, ...quotas },
-    { 'licensing-admin': 'deploy/admin/src/licensing-admin.ts' },
-  ),
-  service(
-    'licensing',
-    { ...outbox, ...consumers, ...idempotency, ...quotas },
-    { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' },
-  ),
-  service('billing', { ...outbox, ...idempotency, ...quotas }),
-  service('notifier', { ...outbox, ...consumers, ...idempotency, ...quotas }),
+  service('catalog', { 'licensing-admin': 'deploy/admin/src/licensing-admin.ts' }),
+  service('licensing', { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' }),
+  service('billing'),
+  service('notifier'),
 ]
