@@ -194,7 +194,7 @@ test('unconfirmed events that the log has lost hold nothing back', async () => {
   expect(await numbered()).toEqual(upTo(2 * heldFrom).slice(held))
 })
 
-test('events of an account beside a flood reach a slow consumer within a quarter of a second', async () => {
+test('events of an account beside a flood reach a slow consumer within half a second', async () => {
   await using given = await givenServers()
   await using relay = await startRelaying(given)
   await using _ = await startConsuming(given, {
@@ -221,8 +221,8 @@ test('events of an account beside a flood reach a slow consumer within a quarter
     waits.push(performance.now() - startedMs)
   }
   expect(await emptied(given)).toBe(false)
-  // The median: the tests that run beside this one delay single events.
-  expect(waits.toSorted((a, b) => a - b)[20]).toBeLessThan(250)
+  // The median: the tests that run beside this one delay single events, and most of them on two cores.
+  expect(waits.toSorted((a, b) => a - b)[20]).toBeLessThan(500)
   // Consumers report positions every two seconds, and earlier during a flood: otherwise the rest would take 100 s.
   await eventually(async () => expect((await effectsOf(given.sql)).length).toBe(5_040), { timeoutMs: 25_000 })
   expect(byAccount(await effectsOf(given.sql))).toEqual({ [loud]: upTo(5_000), [quiet]: upTo(40) })
