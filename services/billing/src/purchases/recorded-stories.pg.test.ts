@@ -14,7 +14,7 @@ const harness = await sharedHarness()
 let reports = 0
 
 type Step = () => Promise<unknown>
-interface Told {
+interface Telling {
   name: string
   options: VendorOptions
   /** Whether the customer has also bought in another shop, before the story. */
@@ -23,7 +23,7 @@ interface Told {
 
 /** Reports a recorded story, which is not in the processor's own records. */
 async function report(
-  { name, options, inShop }: Told,
+  { name, options, inShop }: Telling,
   arrange: (steps: Step[]) => Step[],
   eachAlone = false,
 ): Promise<Outcome> {
@@ -93,30 +93,30 @@ const withShop = (outcome: Outcome): Outcome => ({
 
 const withoutLicences = (sent: string[]) => sent.filter((event) => !event.startsWith('licence.'))
 
-test.concurrent.each<[string, Told, Outcome]>(
+test.concurrent.each<[string, Telling, Outcome]>(
   [
     ['a purchase refunded in two parts', 'a', {}, refundedInParts] as const,
     ['a delayed payment with a refund that is pending', 'b', {}, pending] as const,
     ['a delayed payment that fails', 'c', {}, nothing] as const,
     ['a subscription whose payments fail until it ends', 's', monthly, endedSubscription] as const,
-  ].flatMap(([title, name, options, outcome]): [string, Told, Outcome][] => [
+  ].flatMap(([title, name, options, outcome]): [string, Telling, Outcome][] => [
     [title, { name, options, inShop: false }, outcome],
     [`${title}, after a purchase in another shop`, { name, options, inShop: true }, withShop(outcome)],
   ]),
 )(
   'a recorded story ends the same, reported in its order, backwards, or in any order with repeats: %s',
-  async (_, told, expected) => {
+  async (_, telling, expected) => {
     const inAnyOrder = (seed: number) => (steps: Step[]) => {
       const next = numbersFrom(seed)
       return shuffled([...steps, ...steps.filter(() => next(2) === 0)], next)
     }
     const outcomes = await Promise.all([
-      report(told, (steps) => steps, true),
-      report(told, (steps) => steps.toReversed()),
-      ...(told.inShop ? [1] : [1, 2, 3, 4]).map((seed) => report(told, inAnyOrder(seed))),
+      report(telling, (steps) => steps, true),
+      report(telling, (steps) => steps.toReversed()),
+      ...(telling.inShop ? [1] : [1, 2, 3, 4]).map((seed) => report(telling, inAnyOrder(seed))),
     ])
     for (const outcome of outcomes) {
-      const sent = told.inShop ? withoutLicences(outcome.sent) : outcome.sent
+      const sent = telling.inShop ? withoutLicences(outcome.sent) : outcome.sent
       expect({ ...outcome, sent }).toEqual(expected)
     }
   },
