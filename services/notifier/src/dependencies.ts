@@ -4,10 +4,14 @@ import type { Database } from '@licensing/database/connect'
 import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
 import type { SendMail } from './alerts/mailer.ts'
-import type { Clock } from './clock.ts'
 import type { Dispatcher } from './dispatch/dispatcher.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { NotifierService } from '@licensing/proto/notifier'
+
+/** The current time. Tests can change it. */
+export interface Clock {
+  now(): Date
+}
 
 /** Dependencies of the RPC handlers. */
 export interface NotifierDependencies {
