@@ -45,7 +45,7 @@ export const accountTables: readonly AccountTable[] = [
   { table: 'licence_history', ...ofLicences },
   { table: 'activations', ...ofLicences },
   { table: 'freed_activations', ...ofLicences },
-  { table: 'floating_licences', ...ofLicences, onConflict: 'replace' },
+  { table: 'floating_licences', ...ofLicences },
   { table: 'leases', ...ofLicences },
   { table: 'call_homes', ...ofLicences },
   { table: 'licence_activity', ...ofLicences },
