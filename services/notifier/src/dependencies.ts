@@ -2,16 +2,12 @@ import type { Change } from '@licensing/changes/change'
 import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
+import type { Clock } from '@licensing/process/clock'
 import type { Logger } from '@licensing/process/log'
 import type { SendMail } from './alerts/mailer.ts'
 import type { Dispatcher } from './dispatch/dispatcher.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { NotifierService } from '@licensing/proto/notifier'
-
-/** The current time. Tests can change it. */
-export interface Clock {
-  now(): Date
-}
 
 /** Dependencies of the RPC handlers. */
 export interface NotifierDependencies {

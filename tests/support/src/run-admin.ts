@@ -1,5 +1,4 @@
-// By its path, because packages that the command depends on are tested with this package.
-import { runAdmin as runProgram } from '../../../deploy/admin/src/run-admin.ts'
+import { runAdmin as runProgram } from '@licensing/admin/run-admin'
 import type { Ended, Stack } from './stack-shape.ts'
 
 /** Runs a command of `licensing-admin` with the environment of a stack's catalog. On compose it runs in the catalog's container. */
