@@ -89,7 +89,7 @@ fullTest.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'an event that cannot be consumed goes to the dead letters, and the events after it are consumed',
   async () => {
     await using given = await givenSender()
@@ -126,7 +126,7 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test.concurrent(
+fullTest.concurrent(
   'the function that a handler returns is called after the commit of its batch, and not after a rollback',
   async () => {
     await using given = await givenSender()

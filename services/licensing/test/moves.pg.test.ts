@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { createChange } from '@licensing/changes/change'
 import { isMoving } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
@@ -92,7 +93,7 @@ async function givenRichVendor(): Promise<Harness> {
   return vendor
 }
 
-test('the rows of an account are the same in the other cell, and what follows from them', async () => {
+fullTest('the rows of an account are the same in the other cell, and what follows from them', async () => {
   const vendor = await givenRichVendor()
   const { accountId, applicationId } = vendor
   // The other cell can read secrets that this cell has encrypted.

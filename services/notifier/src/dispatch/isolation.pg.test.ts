@@ -18,7 +18,7 @@ function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promi
   )
 }
 
-test('endpoints that never answer do not delay others', async () => {
+fullTest('endpoints that never answer do not delay others', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith(({ path }) => (path === '/well' ? {} : 'hang'))
   await using notifier = await startTestNotifier({ slots: 40 })
