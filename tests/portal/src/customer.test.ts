@@ -209,36 +209,39 @@ portalTests('the customer’s page', (world) => {
     expect(await machineRows(window).count()).toBe(1)
   })
 
-  test('a machine that was removed in another tab is said to be gone, and trying again after a lost answer says the same', async () => {
-    const one = await givenCustomer(world())
-    for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
-    await using window = await one.open()
-    const { page, button } = window
-    const asked = page.getByRole('alertdialog')
-    const other = await page.context().newPage()
-    await other.goto(`${world().stack.gatewayUrl}${await one.link()}`)
-    await other.getByRole('row', { name: /^one/ }).getByRole('button').click()
-    await other.getByRole('alertdialog').getByRole('button', { name: 'Remove' }).click()
-    await other.getByText('one.example was removed.').waitFor()
-    await other.close()
-    await remove(window, 'one.example')
-    await asked.getByText('was removed already').waitFor()
-    await button('Cancel', asked).click()
-    await eventually(async () => expect(await machineRows(window).count()).toBe(1))
-    // The service removes the machine, and its answer is lost.
-    const url = '**/v1/customer/activations/*'
-    await page.route(url, async (route) => {
-      await route.fetch()
-      await route.abort('connectionreset')
-    })
-    await remove(window, 'two.example')
-    await asked.getByText('Check your connection').waitFor()
-    await page.unroute(url)
-    await button('Remove', asked).click()
-    await asked.getByText('was removed already').waitFor()
-    await page.keyboard.press('Escape')
-    await window.region('Machines').getByText('no machine yet').waitFor()
-  })
+  fullTest(
+    'a machine that was removed in another tab is said to be gone, and trying again after a lost answer says the same',
+    async () => {
+      const one = await givenCustomer(world())
+      for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
+      await using window = await one.open()
+      const { page, button } = window
+      const asked = page.getByRole('alertdialog')
+      const other = await page.context().newPage()
+      await other.goto(`${world().stack.gatewayUrl}${await one.link()}`)
+      await other.getByRole('row', { name: /^one/ }).getByRole('button').click()
+      await other.getByRole('alertdialog').getByRole('button', { name: 'Remove' }).click()
+      await other.getByText('one.example was removed.').waitFor()
+      await other.close()
+      await remove(window, 'one.example')
+      await asked.getByText('was removed already').waitFor()
+      await button('Cancel', asked).click()
+      await eventually(async () => expect(await machineRows(window).count()).toBe(1))
+      // The service removes the machine, and its answer is lost.
+      const url = '**/v1/customer/activations/*'
+      await page.route(url, async (route) => {
+        await route.fetch()
+        await route.abort('connectionreset')
+      })
+      await remove(window, 'two.example')
+      await asked.getByText('Check your connection').waitFor()
+      await page.unroute(url)
+      await button('Remove', asked).click()
+      await asked.getByText('was removed already').waitFor()
+      await page.keyboard.press('Escape')
+      await window.region('Machines').getByText('no machine yet').waitFor()
+    },
+  )
 
   test('the request of a machine without a network becomes a licence file that works there', async () => {
     const one = await givenCustomer(world(), { page: { offline_days: 30 } })
@@ -348,7 +351,7 @@ portalTests('the customer’s page', (world) => {
     expect(answer.status).toBe(404)
   })
 
-  test('a browser in German gets German, and any other language English', async () => {
+  fullTest('a browser in German gets German, and any other language English', async () => {
     const one = await givenCustomer(world(), { page: { offline_days: 30 } })
     await one.activate(one.licence, 'studio.example')
     for (const [locale, language, texts] of [
@@ -405,7 +408,7 @@ portalTests('the customer’s page', (world) => {
     }
   })
 
-  test('the keyboard alone copies, removes, and gets the focus back where it was', async () => {
+  fullTest('the keyboard alone copies, removes, and gets the focus back where it was', async () => {
     const one = await givenCustomer(world())
     for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
     await using window = await one.open()
