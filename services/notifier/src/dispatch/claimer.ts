@@ -6,7 +6,7 @@ import type { Logger } from '@licensing/process/log'
 import { maxIdleMs, Loop } from '@licensing/process/loop'
 import type { LoopOptions } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@licensing/process/clock'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import {
   claimDue,
