@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { connect } from '@licensing/database/connect'
 import type { DatabaseService } from '@licensing/local-servers/services'
 import { consumersOf } from '@licensing/proto/event-streams'
@@ -135,26 +136,29 @@ test.runIf(withContainers)(
   },
 )
 
-test('a backup that is taken under load is restored without losing what was acknowledged before it, and the services agree', async () => {
-  const [backUp, restoreAll] = await blocksOfRunbook('Backup and restore')
-  if (withContainers) process.env['TEST_COMPOSE'] = await buildThisRelease(true)
-  // Billing learns again of a refund that only licensing remembers. The compose file has the default, five minutes.
-  const environment = withContainers ? {} : { RECONCILE_INTERVAL_SECONDS: '1' }
-  await using stack = await startStack({ simulator: true, environment })
-  await using load = await startShopLoad(stack)
-  await load.more(2)
-  const before = load.acknowledged()
-  if (withContainers) {
-    await stack.runCommands!(backUp!)
+fullTest(
+  'a backup that is taken under load is restored without losing what was acknowledged before it, and the services agree',
+  async () => {
+    const [backUp, restoreAll] = await blocksOfRunbook('Backup and restore')
+    if (withContainers) process.env['TEST_COMPOSE'] = await buildThisRelease(true)
+    // Billing learns again of a refund that only licensing remembers. The compose file has the default, five minutes.
+    const environment = withContainers ? {} : { RECONCILE_INTERVAL_SECONDS: '1' }
+    await using stack = await startStack({ simulator: true, environment })
+    await using load = await startShopLoad(stack)
     await load.more(2)
+    const before = load.acknowledged()
+    if (withContainers) {
+      await stack.runCommands!(backUp!)
+      await load.more(2)
+      await load.stop()
+      await stack.runCommands!(restoreAll!)
+      await expectRestored(stack, load, before)
+      return
+    }
+    await using databases = await copies(stack, backUp!)
+    await databases.backUp(() => load.more(1))
     await load.stop()
-    await stack.runCommands!(restoreAll!)
+    await databases.restoreAll()
     await expectRestored(stack, load, before)
-    return
-  }
-  await using databases = await copies(stack, backUp!)
-  await databases.backUp(() => load.more(1))
-  await load.stop()
-  await databases.restoreAll()
-  await expectRestored(stack, load, before)
-})
+  },
+)

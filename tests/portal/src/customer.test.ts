@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { LicenceClient } from '@licensing/sdk'
 import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
@@ -361,26 +362,29 @@ portalTests('the customer’s page', (world) => {
     }
   })
 
-  test('with a hundred machines and the longest texts, the page violates no WCAG 2.2 AA rule and scrolls sideways at no width', async () => {
-    const page = { accent_color: '#767676', offline_days: 366, support_url: 'https://example.com/help' }
-    const one = await givenCustomer(world(), { name: 'N'.repeat(200), page })
-    await one.activate(one.licence, `${'h'.repeat(63)}.${'h'.repeat(63)}.${'h'.repeat(63)}.example`, {
-      product_version: '9'.repeat(128),
-    })
-    for (let at = 0; at < 100; at++) await one.activate(one.licence, `render-${at}.example`)
-    await using window = await one.open()
-    const { page: tab } = window
-    await tab.getByText('The newest 100 of 101 machines are shown.').waitFor()
-    await expectAccessible(tab, 'customer-hundred')
-    for (const width of [360, 640, 700, 1280]) {
-      await tab.setViewportSize({ width, height: 900 })
-      expect(await tab.evaluate<number>(pageWidth)).toBeLessThanOrEqual(width)
-    }
-    await machineRows(window).first().getByRole('button').click()
-    await expectAccessible(tab, 'customer-dialog')
-  })
+  fullTest(
+    'with a hundred machines and the longest texts, the page violates no WCAG 2.2 AA rule and scrolls sideways at no width',
+    async () => {
+      const page = { accent_color: '#767676', offline_days: 366, support_url: 'https://example.com/help' }
+      const one = await givenCustomer(world(), { name: 'N'.repeat(200), page })
+      await one.activate(one.licence, `${'h'.repeat(63)}.${'h'.repeat(63)}.${'h'.repeat(63)}.example`, {
+        product_version: '9'.repeat(128),
+      })
+      for (let at = 0; at < 100; at++) await one.activate(one.licence, `render-${at}.example`)
+      await using window = await one.open()
+      const { page: tab } = window
+      await tab.getByText('The newest 100 of 101 machines are shown.').waitFor()
+      await expectAccessible(tab, 'customer-hundred')
+      for (const width of [360, 640, 700, 1280]) {
+        await tab.setViewportSize({ width, height: 900 })
+        expect(await tab.evaluate<number>(pageWidth)).toBeLessThanOrEqual(width)
+      }
+      await machineRows(window).first().getByRole('button').click()
+      await expectAccessible(tab, 'customer-dialog')
+    },
+  )
 
-  test('whatever colour the vendor chose, axe finds no poor contrast in light and dark', async () => {
+  fullTest('whatever colour the vendor chose, axe finds no poor contrast in light and dark', async () => {
     const one = await givenCustomer(world(), {
       page: { offline_days: 1, support_url: 'https://example.com' },
     })
