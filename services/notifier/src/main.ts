@@ -65,6 +65,8 @@ export const program = defineProgram(
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       retentionMs,
+      deliveryRetentionMs:
+        config.WEBHOOK_DELIVERY_RETENTION_DAYS && 86_400_000 * config.WEBHOOK_DELIVERY_RETENTION_DAYS,
       overlapHourSeconds: config.WEBHOOK_OVERLAP_HOUR_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       alertEmail: async (accountId) =>

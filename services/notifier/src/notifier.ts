@@ -45,6 +45,8 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   backoffSeconds?: number[] | undefined
   /** How long payloads are kept, in milliseconds; default: 90 days. */
   retentionMs?: number | undefined
+  /** How long finished deliveries are kept, in milliseconds; default: permanently. */
+  deliveryRetentionMs?: number | undefined
   overlapHourSeconds?: number | undefined
   slots: number
   alertEmail: AlertDependencies['alertEmail']
@@ -132,6 +134,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     alertQueued,
     remainingMs: deps.remainingMs,
     retentionMs,
+    deliveryRetentionMs: options.deliveryRetentionMs,
   })
   const purge = startPurge({ sql, log })
   const moves = startMoves({
