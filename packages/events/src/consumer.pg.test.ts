@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { append } from './outbox.ts'
-import { partitionCount } from './partitions.ts'
+import { firstPartitions } from './partitions.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
 import {
@@ -51,16 +51,16 @@ async function givenSender() {
 test.concurrent('replicas share the partitions, and a stopped one’s go to the others at once', async () => {
   await using given = await givenSender()
   const first = given.consumer()
-  await eventually(() => first.held().length === partitionCount)
+  await eventually(() => first.held().length === firstPartitions)
   const second = given.consumer()
   await eventually(
-    () => first.held().length === partitionCount / 2 && second.held().length === partitionCount / 2,
+    () => first.held().length === firstPartitions / 2 && second.held().length === firstPartitions / 2,
   )
   expect([...first.held(), ...second.held()].toSorted((a, b) => a - b)).toEqual([
-    ...Array(partitionCount).keys(),
+    ...Array(firstPartitions).keys(),
   ])
   await first.stop()
-  await eventually(() => second.held().length === partitionCount)
+  await eventually(() => second.held().length === firstPartitions)
   await second.stop()
 })
 
@@ -162,7 +162,7 @@ test.concurrent('a consumer has caught up when it has consumed the log as it was
       await recordEffects(tx, events)
     },
   })
-  await eventually(() => consumer.held().length === partitionCount)
+  await eventually(() => consumer.held().length === firstPartitions)
   expect(await consumer.hasCaughtUp()).toBe(false)
   go.resolve()
   await eventually(() => consumer.hasCaughtUp())
@@ -175,7 +175,7 @@ fullTest('a consumer stops at any moment of its readers’ work', async () => {
   await whenChanged(given.sql, 'acct_a', 1, 10)
   for (const round of upTo(20)) {
     const consumer = given.consumer()
-    await eventually(() => consumer.held().length === partitionCount, { intervalMs: 1 })
+    await eventually(() => consumer.held().length === firstPartitions, { intervalMs: 1 })
     for (let statements = 0; statements < round; statements += 1) await given.sql`select`
     await consumer.stop()
   }

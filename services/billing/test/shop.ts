@@ -1,5 +1,4 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { partitionOf } from '@licensing/events/partitions'
 import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { Metadata } from '@licensing/proto/metadata'
@@ -211,9 +210,8 @@ export async function handled(
         )
       )::int as waiting`,
   )
-  const partition = partitionOf(accountId)
   for (const each of [sql, licensingSql]) {
-    await none(() => each`select count(*)::int as waiting from outbox where partition = ${partition}`)
+    await none(() => each`select count(*)::int as waiting from outbox where account_id = ${accountId}`)
   }
   await events.caughtUp()
 }

@@ -161,3 +161,14 @@ test('while an account leaves, the database refuses its writes and no others, an
   await issue(leaving, { planId: plans[0].id })
   expect(await from.sql`select from pg_trigger where tgname = 'refuse_moving'`).toHaveLength(0)
 })
+
+test('a copy does not replace the rows of an account that is open in the cell', async () => {
+  const vendor = newVendor(to)
+  const plan = await givenPlan(vendor)
+  const licence = await givenLicence(vendor, { planId: plan.id })
+  const { accountId, applicationId } = vendor
+  const arriving = { accountId, state: 'arriving', applicationIds: [applicationId], attempt: 'another run' }
+  expect((await refusal(vendor.moves.changeMove(arriving))).code).toBe('conflict')
+  expect((await detailOf(vendor, licence)).licence!.id).toBe(licence.id)
+  expect((await vendor.moves.getMove({ accountId })).state).toBe('')
+})

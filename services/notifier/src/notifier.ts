@@ -56,6 +56,7 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   streamReplicas: number
   streamBytes?: number | undefined
   logBytes?: number | undefined
+  partitions?: number | undefined
 }
 
 export interface Notifier {
@@ -75,8 +76,17 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
-  const { streamReplicas, streamBytes, logBytes } = options
-  const relay = startRelay({ sql, nats, source: 'notifier', streamReplicas, streamBytes, logBytes, log })
+  const { streamReplicas, streamBytes, logBytes, partitions } = options
+  const relay = startRelay({
+    sql,
+    nats,
+    source: 'notifier',
+    streamReplicas,
+    streamBytes,
+    logBytes,
+    partitions,
+    log,
+  })
   // An endpoint that is disabled has an alert and an entry of the audit log.
   const alertQueued = () => {
     alerts.wake()
