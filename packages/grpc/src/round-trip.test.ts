@@ -1,4 +1,3 @@
-import { fullTest } from '@licensing/test-support/drawn'
 import { Health } from '@licensing/process/health'
 import { requestContext, withRequestContext } from '@licensing/process/context'
 import { createLogger } from '@licensing/process/log'
@@ -301,7 +300,7 @@ test('a connection asks no name server for a configuration, so a silent one does
   }
 })
 
-fullTest(
+test(
   'if a server’s connection becomes silent, calls are unavailable at their deadlines, and within seconds a new connection serves them',
   async () => {
     await using given = await givenServer({ getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) })
