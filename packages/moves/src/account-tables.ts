@@ -44,6 +44,7 @@ export const cellTables = [
   'dead_letters',
   'event_log',
   'event_log_epochs',
+  'event_log_growths',
   'event_log_readers',
   'event_log_state',
   'outbox',

@@ -56,6 +56,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('billing', () => billing.stop())
     step('grpc server')

@@ -35,6 +35,7 @@ export interface CatalogOptions extends Pick<
   streamReplicas: number
   streamBytes?: number
   logBytes?: number
+  partitions?: number
 }
 
 export interface Catalog {
@@ -56,8 +57,18 @@ export function startCatalog({
   streamReplicas,
   streamBytes,
   logBytes,
+  partitions,
 }: CatalogOptions): Catalog {
-  const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, logBytes, log })
+  const relay = startRelay({
+    sql,
+    nats,
+    source: 'catalog',
+    streamReplicas,
+    streamBytes,
+    logBytes,
+    partitions,
+    log,
+  })
   const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)

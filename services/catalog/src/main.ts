@@ -57,6 +57,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('catalog', () => catalog.stop())
     step('grpc server')

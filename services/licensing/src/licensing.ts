@@ -58,6 +58,7 @@ export interface LicensingOptions {
   streamReplicas: number
   streamBytes?: number
   logBytes?: number
+  partitions?: number
   now?: () => Date
 }
 
@@ -80,6 +81,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     streamReplicas,
     streamBytes: options.streamBytes,
     logBytes: options.logBytes,
+    partitions: options.partitions,
     log,
   })
   const change = createChange(sql, () => relay.wake())

@@ -65,6 +65,8 @@ export const program = defineProgram(
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       retentionMs,
+      deliveryRetentionMs:
+        config.WEBHOOK_DELIVERY_RETENTION_DAYS && 86_400_000 * config.WEBHOOK_DELIVERY_RETENTION_DAYS,
       overlapHourSeconds: config.WEBHOOK_OVERLAP_HOUR_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       alertEmail: async (accountId) =>
@@ -74,6 +76,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('notifier', () => notifier.stop())
     step('grpc server')
