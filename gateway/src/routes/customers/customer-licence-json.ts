@@ -62,7 +62,7 @@ export function appJson({ name, page }: FoundCustomerPage): z.output<typeof appS
   return { name, support_url: page?.supportUrl ?? null, accent_color: page?.accentColor ?? null }
 }
 
-/** What the customer sees of the licence of the session. */
+/** The licence of the session, as its customer sees it. */
 export async function customerLicenceJson(
   services: Services,
   session: FoundCustomerSession,
