@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
 import { createdIn } from '../deliveries/delivery-log-queries.ts'
+import { inPending } from '../pending.ts'
 
 export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   const rows = await sql<
@@ -10,7 +11,7 @@ export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
 }
 
 const ended = (sql: Sql, before: Date): Statement =>
-  sql`d.status <> 'pending' and d.due_at is null and d.claim_id is null ${createdIn(sql, { until: before })}`
+  sql`d.status not ${sql.unsafe(inPending)} and d.due_at is null and d.claim_id is null ${createdIn(sql, { until: before })}`
 
 /** Endpoints after this one, in order, with a delivery that was created before a time and has ended. */
 export async function listEndpointsWithEnded(sql: Sql, before: Date, after: string): Promise<string[]> {
