@@ -78,6 +78,23 @@ describe.each(languages)('a product with the SDK of $name', async (language) => 
   })
 
   test.runIf(inFull.includes(language))(
+    'refreshes with another signing key, and while it is suspended goes on with its token',
+    async () => {
+      const licence = await issue(plan.id)
+      const product = await start(optionsFor({ licence_key: licence.key }))
+      const licensed = { status: 'licensed', reason: null, problem: null }
+      expect(await product.call('activate')).toMatchObject(licensed)
+      await rotateSigningKey(stack, vendor, '--lead-seconds', '0')
+      await eventually(async () => expect(await product.call('refresh')).toMatchObject(licensed))
+      expectStatus(await verb('suspend', licence.id), 200)
+      const suspended = { status: 'grace', reason: 'suspended', usable: true }
+      await eventually(async () => expect(await product.call('refresh')).toMatchObject(suspended))
+      expectStatus(await verb('reactivate', licence.id), 200)
+      await eventually(async () => expect(await product.call('refresh')).toMatchObject(licensed))
+    },
+  )
+
+  test.runIf(inFull.includes(language))(
     'shares leases of a floating licence, frees its activation, and goes on with a new key',
     async () => {
       const licence = await issue(plan.id, { restrictions: { max_concurrent: 1, lease_minutes: 10 } })
