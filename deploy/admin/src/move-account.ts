@@ -106,10 +106,13 @@ async function drained(cells: Cells, source: Source): Promise<void> {
 }
 
 /** Waits until nothing of the account is under way. @returns the newest batch of its events */
-async function quiet({ here, accountId }: Cells, name: Callee): Promise<{ epoch: bigint; number: bigint }> {
+async function quiet(
+  { here, accountId }: Cells,
+  name: Callee,
+): Promise<{ partition: number; epoch: bigint; number: bigint }> {
   return eventually(`${name} still works for ${accountId}`, async () => {
-    const { isBusy, epoch, number } = await here[name].getOutbox({ accountId })
-    return isBusy ? undefined : { epoch, number }
+    const { isBusy, partition, epoch, number } = await here[name].getOutbox({ accountId })
+    return isBusy ? undefined : { partition, epoch, number }
   })
 }
 

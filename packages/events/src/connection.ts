@@ -1,6 +1,7 @@
 import { connect, DebugEvents, Events } from 'nats'
 import type { ConnectionOptions, Msg, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
 import { pause } from '@licensing/process/retry'
 import { EventEmitter, once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -25,6 +26,8 @@ const firstWaitMs = 2_000
 const handshakeMs = 3_000
 const retryMs = 250
 const flushMs = 1_000
+const memberCheckMs = 5_000
+const memberAnswerMs = 2_000
 
 /**
  * Connects to NATS. Resolves after two seconds at most, even if no server answers yet: events then wait in the outbox.
@@ -98,6 +101,32 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     if (!isUp && !signal.aborted) await once(events, 'up', { signal }).catch(() => {})
   }
   void keep()
+  let failedChecks = 0
+  /**
+   * Leaves a server that is cut off from the others of its cluster. It still serves its clients, but their messages reach
+   * nobody else. The leader of the cluster answers the question, so a server that is cut off gets no answer.
+   */
+  const leaveCutOffServer = async () => {
+    if (!current || !isUp) return
+    if (current.info?.cluster === undefined) return 'idle'
+    try {
+      await current.jetstreamManager({ timeout: memberAnswerMs })
+      failedChecks = 0
+    } catch {
+      failedChecks += 1
+      // Perhaps no server has a leader. Then it tries the others more and more seldom: after 2, 4, 8… failures.
+      if (failedChecks < 2 || !Number.isInteger(Math.log2(failedChecks))) return
+      log.warn({ server: current.getServer() }, 'the nats server has no leader, connecting to another server')
+      await current.reconnect()
+    }
+    return undefined
+  }
+  const memberLoop = startLoop({
+    work: leaveCutOffServer,
+    everyMs: memberCheckMs,
+    failed: (error) => log.warn({ err: error }, 'another nats server could not be chosen'),
+    isOutage: () => true,
+  })
   await whenConnected(AbortSignal.any([closed.signal, AbortSignal.timeout(firstWaitMs)]))
   if (!isUp) log.warn('nats does not answer yet; events wait until it does')
   return {
@@ -129,6 +158,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     },
     async close() {
       closed.abort()
+      await memberLoop.stop()
       // The last messages may not have left yet.
       if (isUp)
         await Promise.race([current?.flush(), sleep(flushMs, undefined, { ref: false })]).catch(() => {})

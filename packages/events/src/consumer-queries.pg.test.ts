@@ -3,9 +3,10 @@ import type { Sql } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { afterAll, beforeEach, expect, test } from 'vitest'
-import { leasePartitions, movePosition } from './consumer-queries.ts'
+import { deleteForgotten, leasePartitions, movePosition } from './consumer-queries.ts'
+import type { LogAnswer } from './log-client.ts'
 import { consumerMigrations } from './migrations.ts'
-import { partitionCount } from './partitions.ts'
+import { firstPartitions } from './partitions.ts'
 
 const database = await createTestDatabase()
 const sql = connect(database.url, { name: 'test' })
@@ -17,8 +18,8 @@ afterAll(async () => {
 beforeEach(() => sql`truncate consumer_positions`)
 
 const source = 'licensing'
-const lease = async (member: string) => {
-  const held = await leasePartitions(sql, source, member)
+const lease = async (member: string, log?: LogAnswer) => {
+  const held = await leasePartitions(sql, source, member, log)
   return held.map(({ partition }) => partition)
 }
 const at = (number: bigint) => ({ epoch: 1n, number, done: 0 })
@@ -74,7 +75,7 @@ test('a new replica takes its share of the partitions, and waits for the end of 
 
 test('replicas that begin at the same time have equal shares after a few rounds, and keep them', async () => {
   const members = ['a', 'b', 'c']
-  const round = () => Promise.all(members.map(lease))
+  const round = () => Promise.all(members.map((member) => lease(member)))
   for (let number = 0; number < 4; number += 1) await round()
   const shares = await round()
   expect(shares.map((share) => share.length).toSorted((a, b) => a - b)).toEqual([2, 3, 3])
@@ -91,6 +92,52 @@ test('a sole replica renews leases that have less than half left, except of a pa
   })
   const rows = await sql<{ seconds: number }[]>`
     select extract(epoch from held_until - clock_timestamp())::float8 as seconds from consumer_positions`
-  expect(rows).toHaveLength(partitionCount)
+  expect(rows).toHaveLength(firstPartitions)
   for (const { seconds } of rows) expect(seconds).toBeGreaterThan(3)
+})
+
+/** The answer of a log that got eight more partitions, when each of the first eight had five batches. */
+const grown = (epoch = 1n, growth = { epoch: 1n, number: 5n }) =>
+  ({
+    epoch,
+    numbers: Array<bigint>(16).fill(9n),
+    firstNumbers: [],
+    growths: [{ epoch: growth.epoch, numbers: Array<bigint>(8).fill(growth.number) }],
+    batches: [],
+  }) as unknown as LogAnswer
+const reach = (number: number, partition: number[] = all, epoch = 1) =>
+  sql`update consumer_positions set number = ${number}, epoch = ${epoch} where partition = any(${partition}::int[])`
+const allOfGrown = Array.from({ length: 16 }, (_, partition) => partition)
+
+test('partitions that a log has added are read when all earlier ones are consumed up to that time', async () => {
+  expect(await lease('a', grown())).toEqual(all)
+  await reach(5)
+  await reach(4, [7])
+  expect(await lease('a', grown())).toEqual(all)
+  await reach(5, [7])
+  expect(await lease('a', grown())).toEqual(allOfGrown)
+  // Another replica takes its share of all of them.
+  await lease('b', grown())
+  expect(await lease('a', grown())).toHaveLength(8)
+})
+
+test('an answer from before a log was restored begins with no partition', async () => {
+  await lease('a')
+  await reach(1, [3], 2)
+  expect(await lease('a', grown(1n, { epoch: 1n, number: 0n }))).toEqual(all)
+  expect(await lease('a', grown(2n, { epoch: 1n, number: 0n }))).toEqual(allOfGrown)
+})
+
+test('positions in partitions that a restored log has not had are forgotten, and no others', async () => {
+  await lease('a')
+  await reach(5)
+  await lease('a', grown())
+  await deleteForgotten(sql, source, grown())
+  expect(await lease('a')).toEqual(allOfGrown)
+  // It was restored to a time before it grew, and grew again in the next epoch.
+  await sql`update consumer_positions set epoch = 2 where partition = 12`
+  await deleteForgotten(sql, source, grown(3n, { epoch: 2n, number: 5n }))
+  expect(await lease('a')).toEqual([...all, 12])
+  await deleteForgotten(sql, source, { ...grown(3n), numbers: Array<bigint>(8).fill(9n), growths: [] })
+  expect(await lease('a')).toEqual(all)
 })

@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
-import { leaseMs, partitionCount } from './partitions.ts'
+import type { LogAnswer } from './log-client.ts'
+import { firstPartitions, leaseMs } from './partitions.ts'
 
 /** The place of a batch in a partition of a log: batches are in the order of their epochs, then of their numbers. */
 export interface BatchPlace {
@@ -53,19 +54,25 @@ export async function listPositions(sql: Sql, source: string): Promise<Lease[]> 
  * difference, so that all have equally many. A member that loses a partition finds out when it moves the position or renews
  * its leases. The transaction of a batch renews the lease of its partition, so this renewal does not wait for batches.
  *
+ * @param log the newest answer of the producer, if there is one
  * @returns the partitions held now, with their positions
  */
 export async function leasePartitions(
   sql: Sql,
   source: string,
   member: string,
+  log?: LogAnswer,
 ): Promise<PartitionPosition[]> {
-  const rows = await listPositions(sql, source)
-  if (rows.length < partitionCount) {
+  let rows = await listPositions(sql, source)
+  if (rows.length < firstPartitions) {
     await sql`
       insert into consumer_positions (source, partition)
-      select ${source}, partition from generate_series(0, ${partitionCount - 1}) as partition on conflict do nothing`
+      select ${source}, partition from generate_series(0, ${firstPartitions - 1}) as partition on conflict do nothing`
     return leasePartitions(sql, source, member)
+  }
+  if (log && rows.length < log.numbers.length) {
+    await beginPartitions(sql, source, log)
+    rows = await listPositions(sql, source)
   }
   const take = async (leases: Lease[], ifLocked: Statement) => {
     if (leases.length === 0) return []
@@ -94,6 +101,56 @@ export async function leasePartitions(
   return rows.filter(
     (row) => row.holder === member || taken.some(({ partition }) => partition === row.partition),
   )
+}
+
+/**
+ * Begins with partitions that the log has added, after the earlier partitions are consumed up to the time at which it did so.
+ * Until then, an account that has moved to an added partition may have earlier events that are not consumed. A position in a
+ * later epoch than the answer's shows that the log was restored since, and perhaps to a time before it had these partitions.
+ */
+async function beginPartitions(
+  sql: Sql,
+  source: string,
+  { epoch, numbers, growths }: LogAnswer,
+): Promise<void> {
+  for (const [at, growth] of growths.entries()) {
+    const { length: first } = growth.numbers
+    const next = growths[at + 1]?.numbers.length ?? numbers.length
+    await sql`
+      with reached as (
+        select (known.epoch, known.number) >= (${growth.epoch}, place.number) and known.epoch <= ${epoch} as is_reached
+        from consumer_positions known
+        join unnest(${growth.numbers.map(String)}::bigint[]) with ordinality as place (number, at) on known.partition = place.at - 1
+        where known.source = ${source} order by known.partition for share of known
+      )
+      insert into consumer_positions (source, partition, epoch)
+      select ${source}, partition, ${growth.epoch}::bigint from generate_series(${first}::int, ${next - 1}::int) as partition
+      where (select count(*) from reached where is_reached) = ${first}
+      on conflict do nothing`
+  }
+}
+
+/** Where each partition that the log has added begins; the last place is where the log ends. */
+function beginningsOf({ epoch, numbers, growths }: LogAnswer): { partition: number; epoch: bigint }[] {
+  const added = growths.map((growth) => ({ partition: growth.numbers.length, epoch: growth.epoch }))
+  return [...added, { partition: numbers.length, epoch }]
+}
+
+/** Whether the log does not have this position's partition: it was restored to a time before it had this partition. */
+export function isForgotten(log: LogAnswer, { partition, epoch }: PartitionPosition): boolean {
+  return beginningsOf(log).some((begin) => partition >= begin.partition && epoch < begin.epoch)
+}
+
+/** Deletes the positions in partitions that the log does not have. Their readers can then commit nothing. */
+export async function deleteForgotten(sql: Sql, source: string, log: LogAnswer): Promise<void> {
+  const begins = rowsOf(sql, { partition: 'smallint', epoch: 'bigint' }, beginningsOf(log))
+  await sql`
+    delete from consumer_positions where source = ${source} and partition in (
+      select known.partition from consumer_positions known
+      where known.source = ${source} and exists (
+        select from ${begins} begin where known.partition >= begin.partition and known.epoch < begin.epoch
+      ) order by known.partition for update of known
+    )`
 }
 
 export async function releasePartitions(sql: Sql, source: string, member: string): Promise<void> {

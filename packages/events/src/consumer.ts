@@ -7,8 +7,9 @@ import type { ConsumerOptions } from './consumer-options.ts'
 import { isAfter, leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
 import type { BatchPlace } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
+import type { LogAnswer } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
+import { firstPartitions, pollMs, renewMs, startMs } from './partitions.ts'
 
 // Positions are reported after so many events, because a producer numbers no more events of an account if many are unconfirmed.
 const reportFrom = 25
@@ -61,13 +62,14 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       polling.wakeIn(pollMs)
     },
   }
+  let newest: LogAnswer | undefined
   let newestAtStart: BatchPlace[] | undefined
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const passed = new Map([...readers].map(([partition, { position }]) => [partition, position]))
-    const held = await leasePartitions(sql, source, member)
+    const held = await leasePartitions(sql, source, member, newest)
     for (const [partition, reader] of readers) {
       // A position lower than before: this service's database was restored to an earlier state, and its effects are missing.
       const position = held.find((each) => each.partition === partition)
@@ -92,10 +94,13 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     })
     if (!answer) return
     const { epoch, numbers } = answer
-    const newest = numbers.map((number) => ({ epoch, number }))
-    newestAtStart ??= newest
-    for (const [partition, reader] of readers) reader.announce(newest[partition]!)
-    const left = positions.map(({ partition, number }) => Math.max(0, Number(numbers[partition]! - number)))
+    if (numbers.length > (newest?.numbers.length ?? firstPartitions)) balancing.wake()
+    newest = answer
+    newestAtStart ??= numbers.map((number) => ({ epoch, number }))
+    for (const [partition, reader] of readers) reader.announce({ epoch, number: numbers[partition] ?? 0n })
+    const left = positions.map(({ partition, number }) =>
+      Math.max(0, Number((numbers[partition] ?? 0n) - number)),
+    )
     behind.set(
       { stream },
       left.reduce((sum, each) => sum + each, 0),
@@ -128,13 +133,17 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     held: () => [...readers.keys()].sort((a, b) => a - b),
     async hasCaughtUp() {
       const positions = await listPositions(sql, source)
-      return (
-        positions.length === partitionCount &&
-        positions.every((position) => {
-          const { partition, holder } = position
-          if (newestAtStart) return !isAfter(newestAtStart[partition]!, position)
-          return holder === member ? readers.get(partition)?.isDrained === true : holder !== null
+      if (newestAtStart) {
+        return newestAtStart.every((end, partition) => {
+          const position = positions.find((each) => each.partition === partition)
+          return position !== undefined && !isAfter(end, position)
         })
+      }
+      return (
+        positions.length >= firstPartitions &&
+        positions.every(({ partition, holder }) =>
+          holder === member ? readers.get(partition)?.isDrained === true : holder !== null,
+        )
       )
     },
     async stop() {

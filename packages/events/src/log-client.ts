@@ -9,7 +9,7 @@ import type { Nats } from './connection.ts'
 const timeoutMs = 3_000
 
 /** The answer of a log: its newest numbers, and batches in order. */
-export interface LogAnswer extends Pick<ReadLogResponse, 'epoch' | 'numbers' | 'firstNumbers'> {
+export interface LogAnswer extends Pick<ReadLogResponse, 'epoch' | 'numbers' | 'firstNumbers' | 'growths'> {
   batches: EventBatch[]
 }
 
@@ -32,11 +32,12 @@ export class LogClient {
   async read(positions: PartitionPosition[], partition?: number): Promise<LogAnswer> {
     const request = requestOf(positions, partition)
     const { data } = await this.#nats.connection.request(this.#subject, request, { timeout: timeoutMs })
-    const { epoch, numbers, firstNumbers, batches } = fromBinary(ReadLogResponseSchema, data)
+    const { epoch, numbers, firstNumbers, growths, batches } = fromBinary(ReadLogResponseSchema, data)
     return {
       epoch,
       numbers,
       firstNumbers,
+      growths,
       batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)),
     }
   }

@@ -3,7 +3,7 @@ import type { Database, Sql, Statement } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
 import { transaction } from '@licensing/database/transaction'
 import { EventBatchSchema } from '@licensing/proto/event-log'
-import { currentEpoch } from './epoch-queries.ts'
+import { beginEpoch, currentEpoch } from './epoch-queries.ts'
 import { lockState, slotOf } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 
@@ -55,7 +55,36 @@ export async function beginEpochAfter(sql: Database, position: LogPosition): Pro
     const { ordinal } = await currentEpoch(tx, position.epoch + 1n)
     if (newest!.ordinal >= position.epoch) return
     await tx`update event_log set epoch = ${ordinal}, precedes_epoch = true where epoch = ${newest!.ordinal}`
+    await tx`update event_log_growths set epoch = ${ordinal} where epoch = ${newest!.ordinal}`
   })
+}
+
+/** The newest batches at the time when a log got more partitions. */
+export interface Growth {
+  epoch: bigint
+  numbers: bigint[]
+}
+
+/**
+ * Adds partitions to a log that has fewer than `count`. Each account either stays in its partition or moves to one that is
+ * added, because the count is multiplied. Later events of an account that moves get numbers of the new partition.
+ */
+export async function growLog(sql: Database, count: number): Promise<void> {
+  await transaction(sql, async (tx) => {
+    const [state] = await lockState(tx, [])
+    const { length } = state!.numbers
+    if (length >= count) return
+    await beginEpoch(tx)
+    await tx`
+      insert into event_log_growths (epoch, numbers)
+      select (select max(ordinal) from event_log_epochs), numbers from event_log_state`
+    await tx`update event_log_state set numbers = numbers || array_fill(0::bigint, array[${count - length}::int])`
+  })
+}
+
+/** The smallest number of partitions first. */
+export async function listGrowths(sql: Sql): Promise<Growth[]> {
+  return sql<Growth[]>`select epoch, numbers from event_log_growths order by cardinality(numbers)`
 }
 
 /** Batches of a partition after a position, in order: at least one, and more up to a limit in bytes. */
@@ -137,7 +166,7 @@ export async function measureLog(
       select sum(pg_total_relation_size(inhrelid))::float8 from pg_inherits where inhparent = 'event_log'::regclass
     ) as bytes
     from unnest(${[...consumers]}::text[]) as expected (name)
-    cross join generate_series(0, 7) as each (partition)
+    cross join (select generate_series(0, cardinality(numbers) - 1) from event_log_state) as each (partition)
     left join event_log_readers reader on reader.consumer = expected.name and reader.partition = each.partition
     cross join lateral (
       select created_at from event_log

@@ -16,6 +16,7 @@ import {
   beginEpochAfter,
   findLogFor,
   listBatches,
+  listGrowths,
   listPastSlots,
   measureLog,
   pruneEpochs,
@@ -23,6 +24,7 @@ import {
 } from './log-queries.ts'
 import type { Newest } from './log-queries.ts'
 import { oldestAge } from './outbox-queries.ts'
+import { firstPartitions } from './partitions.ts'
 
 // A NATS message has at most 1 MiB.
 const maxAnswerBytes = 512 * 1024
@@ -134,14 +136,15 @@ async function answer(
   }
   const from = positions.find((position) => position.partition === partition)
   const batches = from ? await listBatches(sql, { ...from, bytes: maxAnswerBytes }) : []
-  const response = create(ReadLogResponseSchema, { ...newest, batches: batches.map(encoded) })
+  const growths = newest.numbers.length > firstPartitions ? await listGrowths(sql) : []
+  const response = create(ReadLogResponseSchema, { ...newest, growths, batches: batches.map(encoded) })
   message.respond(toBinary(ReadLogResponseSchema, response))
 }
 
 /** Whether a consumer has events that the log does not have. */
 function isAhead({ partition, epoch, number, hasPart }: ReadLogRequest_Position, newest: Newest): boolean {
   if (epoch !== newest.epoch) return epoch > newest.epoch && newest.epoch > 0n
-  return number + (hasPart ? 1n : 0n) > newest.numbers[partition]!
+  return number + (hasPart ? 1n : 0n) > (newest.numbers[partition] ?? 0n)
 }
 
 async function trim({ sql, source, log, logBytes = defaultBytes }: LogServiceOptions): Promise<void> {

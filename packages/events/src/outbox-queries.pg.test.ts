@@ -11,7 +11,7 @@ import { append } from './outbox.ts'
 import { beginEpoch } from './epoch-queries.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
-import { findLogFor } from './log-queries.ts'
+import { findLogFor, growLog, listGrowths } from './log-queries.ts'
 import { partitionOf } from './partitions.ts'
 import { byAccount, givenDatabase, logContents, suspended, upTo } from './testing/given.ts'
 
@@ -130,6 +130,32 @@ test('each partition has its own numbers without a gap, and a batch ends when it
   expect(byAccount(await logContents(sql))).toEqual(
     Object.fromEntries(accounts.map((account) => [account, upTo(5)])),
   )
+})
+
+test('a log that gets more partitions goes on with its numbers; an account stays in its partition or moves to an added one', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  const accounts = upTo(30).map((number) => `acct_${number}`)
+  const connection = await sql.reserve()
+  const moveAll = async (number: number) => {
+    await sql.begin((tx) => append(tx, ...accounts.map((account) => suspended(account, number))))
+    const batches = await moved(connection)
+    await commit(connection)
+    return new Map(batches.map((batch) => [batch.partition, batch.number]))
+  }
+  const before = await moveAll(1)
+  await Promise.all([growLog(sql, 16), growLog(sql, 16)])
+  await growLog(sql, 8)
+  const after = await moveAll(2)
+  connection.release()
+  expect(await listGrowths(sql)).toEqual([{ epoch: 1n, numbers: upTo(8).map(() => 1n) }])
+  expect([...before.keys()]).toEqual(upTo(8).map((number) => number - 1))
+  for (const account of accounts) {
+    const [former, later] = [partitionOf(account), partitionOf(account, 16)]
+    expect([former, former + 8]).toContain(later)
+    expect(after.get(later)).toBe(later === former ? 2n : 1n)
+  }
+  expect(new Set(after.keys())).toEqual(new Set(accounts.map((account) => partitionOf(account, 16))))
 })
 
 test('events are in the outbox or in the log: a transaction that is rolled back leaves them in the outbox', async () => {

@@ -1,11 +1,10 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
-import { partitionCount } from './partitions.ts'
 
 /** An event about to be written. */
 export interface NewOutboxRow {
   account_id: string
-  partition: number
+  account_hash: number
   /** An encoded `EventBatch` that contains only this event. */
   payload: Uint8Array
 }
@@ -22,9 +21,9 @@ export interface LoggedBatch {
 
 export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
   return tx`
-    insert into outbox (account_id, partition, payload)
-    select account_id, partition, payload
-    from ${rowsOf(tx, { account_id: 'text', partition: 'smallint', payload: 'bytea' }, events)} event
+    insert into outbox (account_id, account_hash, payload)
+    select account_id, account_hash, payload
+    from ${rowsOf(tx, { account_id: 'text', account_hash: 'bigint', payload: 'bytea' }, events)} event
     order by ordinality`
 }
 
@@ -45,7 +44,7 @@ export function lockState(tx: Sql, consumers: readonly string[]): Statement<LogS
         select min(number) from event_log_readers where partition = at and consumer = any(${[...consumers]}::text[])
         having count(*) = ${consumers.length}::int
       ), 0)
-      from generate_series(0, ${partitionCount - 1}::int) as at order by at
+      from generate_series(0, cardinality(numbers) - 1) as at order by at
     ) as confirmed
     from event_log_state for update`
 }
@@ -95,7 +94,8 @@ export function moveToLog(
       ) o where w.account <> all(${held}::text[]) limit ${limit}
     ), taken as (
       delete from outbox where ctid = any(array(select place from share))
-      returning account_id, partition, position, payload
+      returning account_id, position, payload,
+        (account_hash % (select cardinality(numbers) from event_log_state))::smallint as partition
     ), sized as (
       select taken.*, sum(length(payload)) over (partition by partition order by position) - length(payload) as bytes_before
       from taken

@@ -11,7 +11,7 @@ import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { insertEvents } from './outbox-queries.ts'
-import { partitionOf } from './partitions.ts'
+import { hashOf } from './partitions.ts'
 
 /** An event about to be appended: its id and time are given by `append`. */
 export interface NewEvent {
@@ -69,7 +69,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
         `an event of ${bytes.length} bytes (${given.payload.case}) is too large: at most ${maxEventBytes}`,
       )
     }
-    return { account_id: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
+    return { account_id: given.accountId, account_hash: hashOf(given.accountId), payload: bytes }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)

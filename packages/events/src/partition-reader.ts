@@ -8,7 +8,7 @@ import { NatsError } from 'nats'
 import { Counter } from 'prom-client'
 import { currentMs } from '@licensing/process/clock'
 import type { ConsumerOptions } from './consumer-options.ts'
-import { isAfter } from './consumer-queries.ts'
+import { isAfter, isForgotten } from './consumer-queries.ts'
 import type { BatchPlace, Place, Position } from './consumer-queries.ts'
 import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
@@ -179,16 +179,22 @@ export class PartitionReader {
   async #readLog(cause: 'gap' | 'tail', signal: AbortSignal): Promise<void> {
     const { partition } = this.#place
     while (!signal.aborted) {
-      const { batches, ...newest } = await this.#log.read([{ ...this.position, partition }], partition)
-      const end = { epoch: newest.epoch, number: newest.numbers[partition]! }
+      const newest = await this.#log.read([{ ...this.position, partition }], partition)
+      const { batches, epoch, numbers } = newest
+      if (isForgotten(newest, { ...this.position, partition })) {
+        throw new PartitionLost('the log was restored to a time before it had this partition')
+      }
+      const end = { epoch, number: numbers[partition] ?? 0n }
       // In a log the numbers continue from epoch to epoch.
       const gap = batches.findIndex((batch, at) => at > 0 && batch.number !== batches[at - 1]!.number + 1n)
       const run = gap === -1 ? batches : batches.slice(0, gap)
       this.#reportLost(run[0] ?? { ...end, number: end.number + 1n }, newest)
       filled.inc({ stream: this.#stream, cause }, run.length)
-      await this.#writer.consume(run, signal)
+      await this.#writer.consume(run, signal, newest)
       // Messages of an epoch that the log has lost are then not taken.
-      if (batches.length === 0 && isAfter(end, this.position)) await this.#writer.moveTo({ ...end, done: 0 })
+      if (batches.length === 0 && isAfter(end, this.position)) {
+        await this.#writer.moveTo({ ...end, done: 0 }, newest)
+      }
       if (!isAfter(end, this.position)) break
     }
     this.#isLogAhead = false

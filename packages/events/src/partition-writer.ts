@@ -9,9 +9,10 @@ import { EventSchema } from '@licensing/proto/events'
 import { Counter } from 'prom-client'
 import { BatchTooLarge } from './consumer-options.ts'
 import type { ConsumerOptions, Received } from './consumer-options.ts'
-import { listPositions, movePosition } from './consumer-queries.ts'
+import { deleteForgotten, listPositions, movePosition } from './consumer-queries.ts'
 import type { Place, Position } from './consumer-queries.ts'
 import { findDeadLetters, insertDeadLetter } from './dead-letter-queries.ts'
+import type { LogAnswer } from './log-client.ts'
 
 /** Most events in a transaction. */
 const maxBatchSize = 500
@@ -45,6 +46,7 @@ export class PartitionWriter {
   readonly #stream: string
   readonly #outage = new Outage()
   #position: Position
+  #log: LogAnswer | undefined
 
   constructor(options: ConsumerOptions, place: Place, position: Position) {
     this.#options = options
@@ -67,8 +69,9 @@ export class PartitionWriter {
   }
 
   /** Moves the position without events. */
-  async moveTo(to: Position): Promise<void> {
-    await this.#move(this.#options.sql, to)
+  async moveTo(to: Position, log: LogAnswer): Promise<void> {
+    this.#log = log
+    await transaction(this.#options.sql, (tx) => this.#move(tx, to))
     this.#position = to
   }
 
@@ -76,8 +79,11 @@ export class PartitionWriter {
    * Consumes the batches that follow the position, as many events in a transaction as possible. If some cannot be consumed
    * together, each is tried alone. An event that fails alone with an error that is not transient is tried five times and then
    * kept for an operator.
+   *
+   * @param log the answer that the batches are from; only such batches can be of a later epoch than the position
    */
-  async consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
+  async consume(batches: EventBatch[], signal: AbortSignal, log?: LogAnswer): Promise<void> {
+    this.#log = log
     const entries = entriesOf(batches, this.#position)
     let at = 0
     let batchSize = maxBatchSize
@@ -117,7 +123,9 @@ export class PartitionWriter {
     const { after } = entries.at(-1)!
     const afterCommit = await transaction(this.#options.sql, async (tx) => {
       // The handler's first statements are sent together with the move, so that an event takes one round trip less.
-      const [, outcome] = await allDone([this.#move(tx, after), this.#handle(tx, entries)])
+      const moving = this.#move(tx, after)
+      if (this.#isLaterEpoch(after)) await moving
+      const [, outcome] = await allDone([moving, this.#handle(tx, entries)])
       return outcome
     })
     this.#position = after
@@ -151,9 +159,15 @@ export class PartitionWriter {
     return unknown.length > 0 ? handle(tx, unknown) : undefined
   }
 
-  async #move(sql: Sql, to: Position): Promise<void> {
-    if (!(await movePosition(sql, this.#place, this.#position, to)))
+  async #move(tx: Sql, to: Position): Promise<void> {
+    if (!(await movePosition(tx, this.#place, this.#position, to)))
       throw new PartitionLost('another replica holds this partition')
+    // Events of a partition that a restored log does not have are perhaps in this one: it then looks up which were consumed.
+    if (this.#log && this.#isLaterEpoch(to)) await deleteForgotten(tx, this.#place.source, this.#log)
+  }
+
+  #isLaterEpoch({ epoch }: Position): boolean {
+    return epoch > this.#position.epoch
   }
 
   /** Keeps an event that cannot be consumed as a dead letter. The events after it are consumed. */

@@ -12,10 +12,9 @@ import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
 import { beginEpoch, recordAlive } from './epoch-queries.ts'
 import { startLogService } from './log-service.ts'
-import { encoded } from './log-queries.ts'
+import { encoded, growLog } from './log-queries.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import type { LogState, MovedBatch } from './outbox-queries.ts'
-import { partitionOf } from './partitions.ts'
 import { ensureStream } from './streams.ts'
 
 export interface Relay {
@@ -34,6 +33,8 @@ export interface RelayOptions {
   streamBytes?: number | undefined
   /** Maximum size of the log in PostgreSQL while a consumer does not confirm its events. */
   logBytes?: number | undefined
+  /** The log gets this many partitions, a multiple of those that it has. It keeps the partitions that it has. */
+  partitions?: number | undefined
   log: Logger
 }
 
@@ -76,7 +77,7 @@ const published = new Counter({ name: 'outbox_published_total', help: 'Events nu
  * it, consumers notice the missing number and read the log.
  */
 export function startRelay(options: RelayOptions): Relay {
-  const { nats, source, log } = options
+  const { nats, source, log, partitions = 0 } = options
   const sql = oneConnection(options.sql, settings)
   const unconfirmed = new UnconfirmedEvents()
   let after = ''
@@ -86,6 +87,7 @@ export function startRelay(options: RelayOptions): Relay {
     if (signal.aborted) return
     const held = unconfirmed.accountsAtLimit()
     const { state, batches } = await numberEvents(sql, source, { after, held })
+    if (state.numbers.length < partitions) await growLog(sql, partitions)
     unconfirmed.update(state)
     unconfirmed.add(batches)
     // Does not wait for JetStream's answers: an answer costs this process 48 µs, a message 12 µs.
@@ -166,40 +168,40 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
  * that starts, and each further replica, may number up to `maxUnconfirmed` more events of an account.
  */
 class UnconfirmedEvents {
-  /** For each event the number of its batch, by account. */
-  readonly #numbers = new Map<string, bigint[]>()
+  /** For each event its batch, by account. */
+  readonly #events = new Map<string, { partition: number; number: bigint }[]>()
   /** As of the last round. */
   #log: LogState = { numbers: [], confirmed: [] }
 
   accountsAtLimit(): string[] {
-    return [...this.#numbers].flatMap(([account, { length }]) => (length >= maxUnconfirmed ? [account] : []))
+    return [...this.#events].flatMap(([account, { length }]) => (length >= maxUnconfirmed ? [account] : []))
   }
 
   add(batches: MovedBatch[]): void {
     for (const { partition, number, accounts } of batches) {
       this.#log.numbers[partition] = number
       // A consumer is ahead of the log if the log was restored to an earlier state.
-      if (number <= this.#log.confirmed[partition]!) continue
+      if (number <= (this.#log.confirmed[partition] ?? 0n)) continue
       for (const account of accounts) {
-        const numbers = this.#numbers.get(account)
-        if (numbers) numbers.push(number)
-        else this.#numbers.set(account, [number])
+        const events = this.#events.get(account)
+        if (events) events.push({ partition, number })
+        else this.#events.set(account, [{ partition, number }])
       }
     }
   }
 
   /** Removes events that are confirmed, or that the log has lost, because it was restored to an earlier state. */
   update(log: LogState): void {
-    const isSetBack = log.numbers.some((number, partition) => number < (this.#log.numbers[partition] ?? 0n))
+    const isSetBack = this.#log.numbers.some((number, partition) => number > (log.numbers[partition] ?? 0n))
     const isConfirmed = log.confirmed.some((number, partition) => number !== this.#log.confirmed[partition])
     this.#log = log
     if (!isSetBack && !isConfirmed) return
-    for (const [account, numbers] of this.#numbers) {
-      const partition = partitionOf(account)
-      const [from, to] = [log.confirmed[partition]!, log.numbers[partition]!]
-      const left = numbers.filter((number) => number > from && number <= to)
-      if (left.length === 0) this.#numbers.delete(account)
-      else this.#numbers.set(account, left)
+    const isUnconfirmed = ({ partition, number }: { partition: number; number: bigint }) =>
+      number > (log.confirmed[partition] ?? 0n) && number <= (log.numbers[partition] ?? 0n)
+    for (const [account, events] of this.#events) {
+      const left = events.filter(isUnconfirmed)
+      if (left.length === 0) this.#events.delete(account)
+      else this.#events.set(account, left)
     }
   }
 }

@@ -200,6 +200,28 @@ export async function deleteRows(
   }
 }
 
+/** Whether there are rows that are only this account's, and that it or its vendor has made. */
+export async function hasRows(
+  tx: Transaction,
+  tables: readonly AccountTable[],
+  move: Pick<Move, 'account_id' | 'application_ids'>,
+): Promise<boolean> {
+  const checks = tables
+    .filter(
+      ({ of, sharedBy, kept, unfenced, is }) =>
+        typeof of === 'string' && !sharedBy && !kept && !unfenced && !is,
+    )
+    .map(
+      ({ table, column, of }) =>
+        `exists (select from ${table} where ${column} = any(${of === 'account' ? '$1' : '$2'}::text[]))`,
+    )
+  const [row] = await tx.unsafe<[{ found: boolean }]>(`select ${checks.join(' or ')} as found`, [
+    `{${move.account_id}}`,
+    `{${move.application_ids.join()}}`,
+  ])
+  return row.found
+}
+
 /** Whether the account has events without a number, or rows in transient tables, or other work is under way. */
 export async function isBusy(
   sql: Sql,

@@ -1,6 +1,6 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import { insertRows } from '@licensing/database/row-queries'
-import { partitionOf } from '@licensing/events/partitions'
+import { hashOf } from '@licensing/events/partitions'
 import type { MoveState } from '@licensing/proto/closed-sets'
 
 export interface Move {
@@ -55,24 +55,34 @@ export const applicationStays = (sql: Sql, column: string): Statement =>
   sql`${sql(column)} <> all(array(select unnest(application_ids) from account_moves))`
 
 /** The newest batch in the log of the account's partition. */
-export async function findNewest(sql: Sql, accountId: string): Promise<{ epoch: bigint; number: bigint }> {
-  const [row] = await sql<[{ epoch: bigint; number: bigint }]>`
-    select coalesce((select max(ordinal) from event_log_epochs), 0) as epoch,
-      numbers[${partitionOf(accountId) + 1}::int] as number
-    from event_log_state`
+export async function findNewest(sql: Sql, accountId: string): Promise<LogPosition> {
+  const [row] = await sql<[LogPosition]>`
+    select coalesce((select max(ordinal) from event_log_epochs), 0) as epoch, partition, numbers[partition + 1] as number
+    from event_log_state cross join lateral (
+      select (${hashOf(accountId)}::bigint % cardinality(numbers))::int as partition
+    ) of_account`
   return row
 }
 
-/** Whether this service's position in another one's log has reached a batch, and the dead letters of the account. */
+interface LogPosition {
+  partition: number
+  epoch: bigint
+  number: bigint
+}
+
+/**
+ * Whether this service's position in another one's log has reached a batch, and the dead letters of the account. A partition
+ * without a batch may have been added: it has a position as soon as the earlier events of its accounts are consumed.
+ */
 export async function findConsumed(
   sql: Sql,
   accountId: string,
-  { source, epoch, number }: { source: string; epoch: bigint; number: bigint },
+  { source, partition, epoch, number }: LogPosition & { source: string },
 ): Promise<{ hasConsumed: boolean; deadLetters: number }> {
   const [row] = await sql<[{ hasConsumed: boolean; deadLetters: number }]>`
-    select ${number} = 0::bigint or exists (
-      select from consumer_positions
-      where source = ${source} and partition = ${partitionOf(accountId)} and (epoch, number) >= (${epoch}::bigint, ${number}::bigint)
+    select exists (
+      select from consumer_positions where source = ${source} and partition = ${partition}
+        and (${number} = 0::bigint or (epoch, number) >= (${epoch}::bigint, ${number}::bigint))
     ) as "hasConsumed", (
       select count(*)::int from dead_letters where account_id = ${accountId}
     ) as "deadLetters"`

@@ -10,7 +10,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { MoveState } from '@licensing/proto/closed-sets'
 import { MoveService } from '@licensing/proto/moves'
 import type { AccountTable } from './account-tables.ts'
-import { deleteRows, exportRows, importRows, isBusy } from './account-row-queries.ts'
+import { deleteRows, exportRows, hasRows, importRows, isBusy } from './account-row-queries.ts'
 import { fence, unfence } from './fence-queries.ts'
 import {
   deleteMove,
@@ -100,22 +100,21 @@ function moveService(options: MoveOptions, tables: readonly AccountTable[]) {
         const from = move?.state ?? ''
         if (from !== to && !before[to].includes(from)) throw conflict(accountId, from, before[to])
         if (to === 'arrived' && move?.attempt !== attempt) throw replaced(accountId)
-        const applications =
-          (to === 'leaving' ? await findApplications?.(accountId) : undefined) ??
-          (applicationIds.length > 0 ? applicationIds : move?.application_ids) ??
-          []
-        if (from === '' && findApplications) {
-          const exists = (await findApplications(accountId)) !== undefined
-          if (to === 'arriving' && exists) throw conflict(accountId, 'here', ['elsewhere'])
-          if (to === 'leaving' && !exists) {
-            throw new ServiceError('not_found', `there is no account ${accountId}`)
-          }
+        const found = to === 'leaving' ? await findApplications?.(accountId) : undefined
+        if (to === 'leaving' && from === '' && findApplications && !found) {
+          throw new ServiceError('not_found', `there is no account ${accountId}`)
         }
+        const applications =
+          found ?? (applicationIds.length > 0 ? applicationIds : move?.application_ids) ?? []
         const next = {
           account_id: accountId,
           application_ids: applications,
           address: address || move?.address || '',
           attempt: attempt || move?.attempt || '',
+        }
+        // Another run of the command may have opened the account here: a copy would replace what it has written since.
+        if (to === 'arriving' && from === '' && (await hasRows(tx, tables, next))) {
+          throw conflict(accountId, 'here', ['elsewhere'])
         }
         if (to === 'arriving' || to === 'forgotten') {
           await withoutTimeLimit(tx)

@@ -138,5 +138,10 @@ export const serviceConfig = {
     .describe(
       'size of the event log in PostgreSQL above which events are removed that a consumer has not confirmed',
     ),
+  EVENT_PARTITIONS: z
+    .enum(['8', '16', '32', '64', '128'])
+    .default('8')
+    .transform(Number)
+    .describe('partitions of this service’s event log; a log that has more keeps them'),
   STREAM_REPLICAS: wholeNumber('copies', 1).default(1).describe('copies of each stream that NATS keeps'),
 }

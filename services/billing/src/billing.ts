@@ -7,7 +7,7 @@ import { quotaService } from '@licensing/changes/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startMoves } from '@licensing/moves/moves'
 import type { Moves } from '@licensing/moves/moves'
-import { accountTables, underWay } from './account-tables.ts'
+import { accountTables, underWay } from './tables.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startReconciliation } from './inbox/missed-events.ts'
 import { billingOperationsService } from './operations-service.ts'
@@ -23,6 +23,7 @@ export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wa
   streamReplicas: number
   streamBytes?: number
   logBytes?: number
+  partitions?: number
 }
 
 export interface Billing {
@@ -34,9 +35,19 @@ export interface Billing {
 
 /** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
-  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, logBytes, ...settings } = options
+  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, logBytes, partitions, ...settings } =
+    options
   const { sql, log } = settings
-  const relay = startRelay({ sql, nats, source: 'billing', streamReplicas, streamBytes, logBytes, log })
+  const relay = startRelay({
+    sql,
+    nats,
+    source: 'billing',
+    streamReplicas,
+    streamBytes,
+    logBytes,
+    partitions,
+    log,
+  })
   let stages: Stages | undefined
   const deps: BillingDependencies = {
     ...settings,

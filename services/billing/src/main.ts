@@ -13,7 +13,7 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { PurchaseService } from '@licensing/proto/purchases'
 import { startBilling } from './billing.ts'
 import { billingConfig, stripeSettings } from './config.ts'
-import { billingMigrations } from './migrations.ts'
+import { billingMigrations } from './tables.ts'
 import { stripeProcessor } from './processor/stripe/stripe-processor.ts'
 
 export const program = defineProgram(
@@ -56,6 +56,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('billing', () => billing.stop())
     step('grpc server')

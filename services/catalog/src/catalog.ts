@@ -14,7 +14,7 @@ import { startMoves } from '@licensing/moves/moves'
 import type { Moves } from '@licensing/moves/moves'
 import { sources } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
-import { accountTables } from './account-tables.ts'
+import { accountTables } from './tables.ts'
 import { findApplicationIds } from './applications/application-queries.ts'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
@@ -35,6 +35,7 @@ export interface CatalogOptions extends Pick<
   streamReplicas: number
   streamBytes?: number
   logBytes?: number
+  partitions?: number
 }
 
 export interface Catalog {
@@ -56,8 +57,18 @@ export function startCatalog({
   streamReplicas,
   streamBytes,
   logBytes,
+  partitions,
 }: CatalogOptions): Catalog {
-  const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, logBytes, log })
+  const relay = startRelay({
+    sql,
+    nats,
+    source: 'catalog',
+    streamReplicas,
+    streamBytes,
+    logBytes,
+    partitions,
+    log,
+  })
   const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)

@@ -14,7 +14,7 @@ import { RootKeyService } from '@licensing/proto/root-keys'
 import { bootstrap } from './bootstrap.ts'
 import { startCatalog } from './catalog.ts'
 import { catalogConfig } from './config.ts'
-import { catalogMigrations } from './migrations.ts'
+import { catalogMigrations } from './tables.ts'
 
 export const program = defineProgram(
   'catalog',
@@ -57,6 +57,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('catalog', () => catalog.stop())
     step('grpc server')

@@ -15,7 +15,7 @@ import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/changes/quota-service'
 import { startMoves } from '@licensing/moves/moves'
 import type { Moves } from '@licensing/moves/moves'
-import { accountTables } from './account-tables.ts'
+import { accountTables } from './tables.ts'
 import { startAddingUp } from './application-days/application-days.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
 import { consumePlanEvents } from './plans/apply-plan-copies.ts'
@@ -58,6 +58,7 @@ export interface LicensingOptions {
   streamReplicas: number
   streamBytes?: number
   logBytes?: number
+  partitions?: number
   now?: () => Date
 }
 
@@ -80,6 +81,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     streamReplicas,
     streamBytes: options.streamBytes,
     logBytes: options.logBytes,
+    partitions: options.partitions,
     log,
   })
   const change = createChange(sql, () => relay.wake())

@@ -11,7 +11,7 @@ import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { licensingConfig } from './config.ts'
 import { startLicensing } from './licensing.ts'
-import { licensingMigrations } from './migrations.ts'
+import { licensingMigrations } from './tables.ts'
 import { connectPools } from './pools.ts'
 
 export const program = defineProgram(
@@ -53,6 +53,7 @@ export const program = defineProgram(
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,
+      partitions: config.EVENT_PARTITIONS,
     })
     onStop('licensing', () => licensing.stop())
     step('grpc server')

@@ -17,6 +17,7 @@ import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { CustomerService } from '@licensing/proto/customers'
 import { LicensingService } from '@licensing/proto/licensing'
+import { MoveService } from '@licensing/proto/moves'
 import { ProductService } from '@licensing/proto/products'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { PurchaseService } from '@licensing/proto/purchases'
@@ -26,7 +27,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, expect } from 'vitest'
 import { startLicensing } from '../src/licensing.ts'
 import type { Licensing } from '../src/licensing.ts'
-import { licensingMigrations } from '../src/migrations.ts'
+import { licensingMigrations } from '../src/tables.ts'
 import { connectPools } from '../src/pools.ts'
 import type { TokenSettings } from '../src/activations/token.ts'
 
@@ -45,6 +46,7 @@ interface Service extends AsyncDisposable, Pick<Licensing, 'deps' | 'productDeps
   customers: ServiceClient<typeof CustomerService>
   rootKeys: ServiceClient<typeof RootKeyService>
   purchases: ServiceClient<typeof PurchaseService>
+  moves: ServiceClient<typeof MoveService>
 }
 
 /** The service on a database of its own, beside a catalog that holds `copies`. Its events stay in the outbox. */
@@ -153,6 +155,7 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
     customers: client(CustomerService),
     rootKeys: client(RootKeyService),
     purchases: client(PurchaseService),
+    moves: client(MoveService),
   }
   const stack = started.move()
   return {

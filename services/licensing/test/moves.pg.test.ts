@@ -1,15 +1,16 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { createChange } from '@licensing/changes/change'
 import { isMoving } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
+import { unlistedTables } from '@licensing/test-support/listed-values'
 import { cellTables } from '@licensing/moves/account-tables'
 import { exportRows, importRows } from '@licensing/moves/account-row-queries'
 import { fence, unfence } from '@licensing/moves/fence-queries'
 import { saveMove } from '@licensing/moves/move-queries'
 import type { Move } from '@licensing/moves/move-queries'
 import { closedSets } from '@licensing/proto/closed-sets'
-import { unlistedTables } from '@licensing/test-support/unlisted-tables'
 import { expect, test } from 'vitest'
-import { accountTables } from '../src/account-tables.ts'
+import { accountTables } from '../src/tables.ts'
 import { addUp } from '../src/application-days/day-queries.ts'
 import { sweepExpiries } from '../src/sweeps/sweep-expiries.ts'
 import { forFile, newVendor, startHarness } from './harness.ts'
@@ -92,7 +93,7 @@ async function givenRichVendor(): Promise<Harness> {
   return vendor
 }
 
-test('the rows of an account are the same in the other cell, and what follows from them', async () => {
+fullTest('the rows of an account are the same in the other cell, and what follows from them', async () => {
   const vendor = await givenRichVendor()
   const { accountId, applicationId } = vendor
   // The other cell can read secrets that this cell has encrypted.
@@ -159,4 +160,15 @@ test('while an account leaves, the database refuses its writes and no others, an
   await unfence(from.sql)
   await issue(leaving, { planId: plans[0].id })
   expect(await from.sql`select from pg_trigger where tgname = 'refuse_moving'`).toHaveLength(0)
+})
+
+test('a copy does not replace the rows of an account that is open in the cell', async () => {
+  const vendor = newVendor(to)
+  const plan = await givenPlan(vendor)
+  const licence = await givenLicence(vendor, { planId: plan.id })
+  const { accountId, applicationId } = vendor
+  const arriving = { accountId, state: 'arriving', applicationIds: [applicationId], attempt: 'another run' }
+  expect((await refusal(vendor.moves.changeMove(arriving))).code).toBe('conflict')
+  expect((await detailOf(vendor, licence)).licence!.id).toBe(licence.id)
+  expect((await vendor.moves.getMove({ accountId })).state).toBe('')
 })

@@ -1,11 +1,13 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { apiClient } from '@licensing/test-support/api-client'
+import type { ApiClient } from '@licensing/test-support/api-client'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { runAdmin } from '@licensing/test-support/run-admin'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -21,8 +23,11 @@ const environment = {
 }
 let cells: [Stack, Stack]
 beforeAll(async () => {
-  const options = { receiver, environment }
-  cells = [await startStack(options), await startStack(options)]
+  const options = { receiver, replicas: { gateway: 2, licensing: 2 } }
+  const first = await startStack({ ...options, environment, simulator: true })
+  // Both cells use the same platform account of the processor. It sends its events only to the first.
+  const processor = { ...first.simulator!.environment, RECONCILE_INTERVAL_SECONDS: '1' }
+  cells = [first, await startStack({ ...options, environment: { ...environment, ...processor } })]
 })
 afterAll(async () => {
   for (const cell of cells ?? []) await cell[Symbol.asyncDispose]()
@@ -131,4 +136,86 @@ test('the command may be killed at any time: run again, it completes the move; w
   await vendor.more(40)
   await vendor.stop()
   await expectMovedWhole(vendor, receiver, to.gatewayUrl)
+})
+
+test('of two commands that run at once for an account, one completes the move, and nothing is lost', async () => {
+  let [from, to] = cells
+  const vendor = await givenMovingVendor(from, receiver)
+  for (const laterMs of [0, 500, 4_000]) {
+    await vendor.more(40)
+    const runs = await Promise.all(
+      [0, laterMs].map(async (afterMs) => {
+        await pause(afterMs)
+        return move(from, to, vendor.accountId, '--address', to.gatewayUrl)
+      }),
+    )
+    process.stdout.write(`${JSON.stringify(runs)}\n`)
+    // Each may have replaced the other's copy of another service.
+    if (runs.every(({ code }) => code !== 0)) {
+      const again = await move(from, to, vendor.accountId, '--address', to.gatewayUrl)
+      expect([again.code, again.stderr]).toEqual([0, ''])
+    }
+    await vendor.more(40)
+    expect(vendor.base).toBe(to.gatewayUrl)
+    ;[from, to] = [to, from]
+  }
+  await vendor.stop()
+  await expectMovedWhole(vendor, receiver, from.gatewayUrl)
+})
+
+test('an account with a connected processor moves: what is paid and refunded afterwards has its effect in the new cell, once', async () => {
+  const [from, to] = cells
+  const { stdout } = await runAdmin(from, 'create-account', '--name', 'Shop')
+  const { account_id: accountId, app_id: appId, key } = JSON.parse(stdout) as Record<string, string>
+  const [former, there] = [from, to].map((cell) => apiClient(cell.gatewayUrl, key!)) as [ApiClient, ApiClient]
+  const app = `/v1/apps/${appId}`
+  const connected_account = `acct_1${randomUUID().replaceAll('-', '')}`
+  expect(
+    (await former.put('/v1/processor', { body: { processor: 'stripe', connected_account } })).status,
+  ).toBe(200)
+  const plan = await former.post<{ id: string }>(`${app}/plans`, { body: { name: 'Sold', code: 'sold' } })
+  const price = { price_id: `price_${randomUUID()}`, amount: 4_900, currency: 'eur', mode: 'payment' }
+  expect((await former.put(`${app}/plans/${plan.body.id}/price`, { body: price })).status).toBe(200)
+  const checkout = async (api: ApiClient, externalRef: string) => {
+    const urls = { success_url: 'https://shop.example/thanks', cancel_url: 'https://shop.example/' }
+    const body = { plan_id: plan.body.id, external_ref: externalRef, ...urls }
+    const opened = await api.post<{ id: string; url: string }>(`${app}/checkout-sessions`, { body })
+    expect([opened.status, opened.body]).toEqual([201, opened.body])
+    return new URL(opened.body.url).pathname.split('/').at(-1)!
+  }
+  const atProcessor = async (action: string, body: object) => {
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(`${from.simulator!.url}/_sim/${action}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)])
+  }
+  const reaches = (api: ApiClient, externalRef: string, status: string) =>
+    eventually(async () => {
+      const found = await api.get<{ data: { status: string }[] }>(
+        `${app}/licences?external_ref=${externalRef}`,
+      )
+      expect(found.body.data.map((licence) => licence.status)).toEqual([status])
+    })
+  const [before, open] = [await checkout(former, 'before'), await checkout(former, 'open')]
+  await atProcessor('pay', { session: before })
+  await reaches(former, 'before', 'active')
+  const moved = await move(from, to, accountId!, '--address', to.gatewayUrl)
+  expect([moved.code, moved.stderr]).toEqual([0, ''])
+  await eventually(async () => expect((await there.get('/v1/account')).status).toBe(200))
+  await atProcessor('pay', { session: open })
+  await reaches(there, 'open', 'active')
+  await atProcessor('refund', { charge: before })
+  await reaches(there, 'before', 'revoked')
+  const later = await checkout(there, 'later')
+  await atProcessor('pay', { session: later })
+  await reaches(there, 'later', 'active')
+  const payments = await there.get<{ data: { charge_ref: string }[] }>(`${app}/payments`)
+  expect(new Set(payments.body.data.map((payment) => payment.charge_ref)).size).toBe(
+    payments.body.data.length,
+  )
+  const fees = await there.get<{ data: { kind: string }[] }>('/v1/fees')
+  process.stdout.write(`${JSON.stringify([payments.body, fees.body])}\n`)
 })

@@ -30,7 +30,9 @@ export async function givenMovingVendor(stack: Stack, receiver: HttpsReceiver) {
   const made = await runAdmin(stack, 'create-account', '--name', 'Moving')
   expect(made.stderr).toBe('')
   const { account_id: accountId, app_id: appId, key } = JSON.parse(made.stdout) as Record<string, string>
-  let base = stack.gatewayUrl
+  /** The gateways that it calls in turn. */
+  let bases = stack.gatewayUrls
+  let calls = 0
   let answeredMs = performance.now()
   /** The longest time between two answers to changes of the vendor. */
   let longestMs = 0
@@ -48,11 +50,11 @@ export async function givenMovingVendor(stack: Stack, receiver: HttpsReceiver) {
   }: Sent): Promise<ApiAnswer<Body>> => {
     const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }
     for (;;) {
-      const api = apiClient(base, bearer)
+      const api = apiClient(bases[calls++ % bases.length]!, bearer)
       const request = { ...(body !== undefined && { body }), headers }
       const answer = await api[method]<Body>(path, request).catch(() => undefined)
       if (answer) statuses.add(answer.status)
-      if (answer?.status === 421) base = (answer.body as { address: string }).address
+      if (answer?.status === 421) bases = [(answer.body as { address: string }).address]
       else if (answer && answer.status !== 503) return answer
       await pause(30)
     }
@@ -133,7 +135,7 @@ export async function givenMovingVendor(stack: Stack, receiver: HttpsReceiver) {
     call,
     /** Where the vendor sends its calls. */
     get base() {
-      return base
+      return bases[0]!
     },
     get longestMs() {
       return longestMs

@@ -23,6 +23,9 @@ export interface NatsNode {
   kill(): Promise<void>
   /** Starts the server again, with the same data and address. */
   start(): Promise<void>
+  /** Cuts it off from the other servers, but not from its clients, until `rejoin`. Only if requested. */
+  cutOff(): void
+  rejoin(): void
 }
 
 const formingMs = 45_000
@@ -33,13 +36,13 @@ const maxTries = 4
  * only as a container.
  */
 export async function startNatsCluster(
-  options: { proxied?: boolean } = {},
+  options: { proxied?: boolean; cuttable?: boolean } = {},
 ): Promise<NatsCluster | undefined> {
   const program = await findNatsProgram()
   if (program.kind === 'docker') return undefined
   for (let tries = 1; ; tries += 1) {
     try {
-      return await formCluster(program.path, options.proxied ?? false)
+      return await formCluster(program.path, options)
     } catch (error) {
       // Another process has taken a port meanwhile.
       if (tries === maxTries) throw error
@@ -47,14 +50,28 @@ export async function startNatsCluster(
   }
 }
 
-async function formCluster(program: string, proxied: boolean): Promise<NatsCluster> {
+async function formCluster(
+  program: string,
+  { proxied = false, cuttable = false }: { proxied?: boolean; cuttable?: boolean },
+): Promise<NatsCluster> {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
   const servers: Record<'port' | 'route' | 'monitor', number>[] = []
   while (servers.length < 3) {
     servers.push({ port: await freePort(), route: await freePort(), monitor: await freePort() })
   }
-  const routes = servers.map(({ route }) => `nats://127.0.0.1:${route}`).join(',')
+  /** The proxies between the servers, by the server that connects and the one that it connects to. */
+  const links: { from: number; to: number; proxy: FaultyProxy }[] = []
+  const routesOf = async (from: number) => {
+    const addresses = servers.map(({ route }) => `127.0.0.1:${route}`)
+    for (const [to, address] of addresses.entries()) {
+      if (!cuttable || to === from) continue
+      const proxy = started.use(await startFaultyProxy(address))
+      links.push({ from, to, proxy })
+      addresses[to] = proxy.address
+    }
+    return addresses.map((address) => `nats://${address}`).join(',')
+  }
   const configuration = `${folder.path}/accounts.conf`
   await writeFile(configuration, natsTestConfiguration)
   const proxies: FaultyProxy[] = []
@@ -65,7 +82,11 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
     const name = `n${at + 1}`
     const storeDir = `${folder.path}/${name}`
     const addresses = ['-a', '127.0.0.1', '-p', String(port), '-m', String(monitor)]
+    const routes = await routesOf(at)
     const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${route}`, '--routes', routes]
+    // The servers must not find ways around the proxies.
+    if (cuttable) cluster.push('--cluster_advertise', '127.0.0.1:1')
+    const ownLinks = () => links.filter(({ from, to }) => from === at || to === at)
     const advertised = proxy ? ['--client_advertise', proxy.address] : []
     const launch = () =>
       startServerProcess({
@@ -94,6 +115,8 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
       async start() {
         server = await launch()
       },
+      cutOff: () => ownLinks().forEach(({ proxy }) => proxy.refuse()),
+      rejoin: () => ownLinks().forEach(({ proxy }) => proxy.flow()),
     })
   }
   await eventually(async () => (await Promise.all(servers.map(knowsAll))).every(Boolean), {

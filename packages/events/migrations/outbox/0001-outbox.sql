@@ -3,7 +3,8 @@
 create table outbox (
   position bigint generated always as identity primary key,
   account_id text collate "C" not null,
-  partition smallint not null,
+  -- The relay derives the partition from it, so that the number of partitions counts at the time of numbering.
+  account_hash bigint not null,
   -- An encoded `EventBatch` that contains only this event. Concatenated batches decode as one batch with all of their events.
   payload bytea not null,
   created_at timestamptz not null default clock_timestamp()
@@ -60,6 +61,13 @@ create table event_log_state (
   alive_at timestamptz not null default clock_timestamp()
 );
 insert into event_log_state (numbers) values (array_fill(0::bigint, array[8]));
+
+-- The newest batch of each partition when the log got more partitions. Until it has consumed these batches, a consumer
+-- does not begin with the partitions that were added, because their accounts had events in the earlier ones.
+create table event_log_growths (
+  epoch bigint not null,
+  numbers bigint[] not null
+);
 
 -- An epoch is a time in which this database has lost no commit. A restore, a failover or a restart of PostgreSQL ends it.
 -- A number that another service remembers is compared within its epoch, because a lost time may have given it too.

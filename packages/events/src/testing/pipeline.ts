@@ -35,10 +35,11 @@ export type Pipeline = Awaited<ReturnType<typeof givenPipeline>>
 export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   await using started = new AsyncDisposableStack()
   let wake = () => {}
+  let partitions: number | undefined
   const producer = started.use(
     await givenService([outboxMigrations], async (sql, running) => {
       const nats = running.adopt(await connectNats(sender, 'licensing', log), (open) => open.close())
-      const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: replicas, log })
+      const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: replicas, partitions, log })
       running.defer(() => relay.stop())
       wake = () => relay.wake()
     }),
@@ -58,6 +59,12 @@ export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   return {
     producer,
     consumer,
+    /** Starts the producer again, with more partitions. */
+    async grow(count: number): Promise<void> {
+      partitions = count
+      await producer.stop()
+      await producer.start()
+    },
     /** Commits the events `from`…`to` of an account, each in its own transaction. */
     async change(accountId: string, from: number, to: number): Promise<void> {
       for (let number = from; number <= to; number += 1) {

@@ -8,7 +8,7 @@ import { connectNats } from '../connection.ts'
 import { outboxMigrations } from '../migrations.ts'
 import { batchOf } from '../outbox.ts'
 import { insertEvents } from '../outbox-queries.ts'
-import { partitionOf } from '../partitions.ts'
+import { hashOf } from '../partitions.ts'
 import { startRelay } from '../relay.ts'
 
 export type Producer = Awaited<ReturnType<typeof givenProducer>>
@@ -37,7 +37,7 @@ export async function givenProducer(natsUrl: string, source: Source) {
     async publish(events: Event[], traceParent?: string): Promise<void> {
       const rows = events.map((event) => ({
         account_id: event.accountId,
-        partition: partitionOf(event.accountId),
+        account_hash: hashOf(event.accountId),
         payload: batchOf(event, traceParent ?? null),
       }))
       await insertEvents(sql, rows)

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file events/v1/log.proto.
  */
 export const file_events_v1_log: GenFile = /*@__PURE__*/
-  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEifgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoAxIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudBIWCg5wcmVjZWRlc19lcG9jaBgFIAEoCCIyCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAkivQEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhIWCglwYXJ0aXRpb24YAiABKAVIAIgBARpOCghQb3NpdGlvbhIRCglwYXJ0aXRpb24YASABKAUSDQoFZXBvY2gYAiABKAMSDgoGbnVtYmVyGAMgASgDEhAKCGhhc19wYXJ0GAQgASgIQgwKCl9wYXJ0aXRpb24iWQoPUmVhZExvZ1Jlc3BvbnNlEg0KBWVwb2NoGAEgASgDEg8KB251bWJlcnMYAiADKAMSFQoNZmlyc3RfbnVtYmVycxgDIAMoAxIPCgdiYXRjaGVzGAQgAygMYgZwcm90bzM");
+  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEifgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoAxIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudBIWCg5wcmVjZWRlc19lcG9jaBgFIAEoCCIyCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAkivQEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhIWCglwYXJ0aXRpb24YAiABKAVIAIgBARpOCghQb3NpdGlvbhIRCglwYXJ0aXRpb24YASABKAUSDQoFZXBvY2gYAiABKAMSDgoGbnVtYmVyGAMgASgDEhAKCGhhc19wYXJ0GAQgASgIQgwKCl9wYXJ0aXRpb24itwEKD1JlYWRMb2dSZXNwb25zZRINCgVlcG9jaBgBIAEoAxIPCgdudW1iZXJzGAIgAygDEhUKDWZpcnN0X251bWJlcnMYAyADKAMSDwoHYmF0Y2hlcxgEIAMoDBIyCgdncm93dGhzGAUgAygLMiEuZXZlbnRzLnYxLlJlYWRMb2dSZXNwb25zZS5Hcm93dGgaKAoGR3Jvd3RoEg0KBWVwb2NoGAEgASgDEg8KB251bWJlcnMYAiADKANiBnByb3RvMw");
 
 /**
  * Consecutive events of one partition, as the log stores and JetStream carries them. Each account is in one partition.
@@ -177,6 +177,13 @@ export type ReadLogResponse = Message<"events.v1.ReadLogResponse"> & {
    * @generated from field: repeated bytes batches = 4;
    */
   batches: Uint8Array[];
+
+  /**
+   * Each time that the log got more partitions, the smallest number of partitions first.
+   *
+   * @generated from field: repeated events.v1.ReadLogResponse.Growth growths = 5;
+   */
+  growths: ReadLogResponse_Growth[];
 };
 
 /**
@@ -185,4 +192,28 @@ export type ReadLogResponse = Message<"events.v1.ReadLogResponse"> & {
  */
 export const ReadLogResponseSchema: GenMessage<ReadLogResponse> = /*@__PURE__*/
   messageDesc(file_events_v1_log, 3);
+
+/**
+ * @generated from message events.v1.ReadLogResponse.Growth
+ */
+export type ReadLogResponse_Growth = Message<"events.v1.ReadLogResponse.Growth"> & {
+  /**
+   * The newest batch of each partition at that time. The partitions after them were added.
+   *
+   * @generated from field: int64 epoch = 1;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: repeated int64 numbers = 2;
+   */
+  numbers: bigint[];
+};
+
+/**
+ * Describes the message events.v1.ReadLogResponse.Growth.
+ * Use `create(ReadLogResponse_GrowthSchema)` to create a new message.
+ */
+export const ReadLogResponse_GrowthSchema: GenMessage<ReadLogResponse_Growth> = /*@__PURE__*/
+  messageDesc(file_events_v1_log, 3, 0);
 

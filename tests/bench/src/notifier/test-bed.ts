@@ -2,7 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connect as openDatabase } from '@licensing/database/connect'
-import { partitionCount, partitionOf } from '@licensing/events/partitions'
+import { firstPartitions, partitionOf } from '@licensing/events/partitions'
 import { connectTo } from '@licensing/grpc/client'
 import { startNats } from '@licensing/local-servers/nats'
 import { freePort } from '@licensing/local-servers/ports'
@@ -60,7 +60,7 @@ export async function startTestBed(environment: Record<string, string> = {}) {
   const manager = await nats.jetstreamManager()
   await manager.streams.add({ name: streamOf('licensing'), subjects: [subjectsOf('licensing')] })
   const jetstream = nats.jetstream()
-  const numbers = Array.from({ length: partitionCount }, () => 0n)
+  const numbers = Array.from({ length: firstPartitions }, () => 0n)
 
   const running = started.move()
   return {

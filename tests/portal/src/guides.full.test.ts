@@ -132,7 +132,7 @@ portalTests('the guides', (world) => {
       .evaluateAll((all) => all.map((link) => (link as unknown as { pathname: string }).pathname))
     expect(links.length).toBeGreaterThan(18)
     await page.setViewportSize({ width: 360, height: 800 })
-    for (const path of drawn(links, 8)) {
+    for (const path of drawn(links, 4)) {
       await page.goto(`${world().stack.gatewayUrl}${path}`)
       await h1(page).waitFor()
       expect(await page.evaluate<number>(pageWidth), path).toBeLessThanOrEqual(360)
@@ -143,7 +143,7 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test.each(drawn(['guides/', 'guides/quickstart', 'guides/lifecycle', 'operations/scaling'], 2))(
+  test.each(drawn(['guides/', 'guides/quickstart', 'guides/lifecycle', 'operations/scaling'], 1))(
     `/docs/%s violates no rule of WCAG 2.2 AA in light mode, in dark mode and on a phone (${drawing})`,
     async (path) => {
       await using window = await openGuide(path)
