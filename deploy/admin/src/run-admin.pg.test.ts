@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import { checksumOf, hashOfKey } from '../../../services/catalog/src/api-keys/key-format.ts'
 import { catalogOfFile, givenTenant, newAccountFee } from '../../../services/catalog/test/catalog.ts'
@@ -104,7 +103,11 @@ test('wrong usage has exit code 2 and a refusal exit code 1, both with a message
     [['set-fee', '--account', 'acct_1', '--bps', '1'], 1, 'there is no account acct_1'],
     [['create-account', '--name', ''], 1, 'name must have 1 to 200 characters'],
     [['create-account', '--name', 'x', '--alert-email', 'x'], 1, 'alert-email must be an e-mail address'],
-    [['create-key', '--account', newId('acct'), '--name', 'x', '--scopes', 'read'], 1, 'there is no account'],
+    [
+      ['create-key', '--account', 'acct_01kahz5k00e000000000000001', '--name', 'x', '--scopes', 'read'],
+      1,
+      'there is no account',
+    ],
     [['create-key', '--account', 'x', '--name', 'x', '--scopes', 'root'], 1, 'scopes/0 must be one of'],
     [['dead-letters'], 2, 'missing: action'],
     [['dead-letters', 'show'], 2, 'unknown action of dead-letters: show'],
@@ -191,7 +194,7 @@ test('rotate-root-key needs an existing application, and --force only with --ret
   const withLicensing = { ...environment, LICENSING_ADDRESS: catalog.licensing.address }
   const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], withLicensing)
   expect(await outcome()).toMatchObject({ code: 2 })
-  const unknown = newId('app')
+  const unknown = 'app_01kahz5k00e000000000000001'
   for (const app of [unknown, 'nonsense']) {
     expect(await outcome('--app', app)).toMatchObject({
       code: 1,

@@ -31,7 +31,7 @@ export interface LibraryFiles {
 
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 
-/** The migrations of packages. A service applies those that its `migrations.ts` names. */
+/** The migrations of packages. A service applies those that its `tables.ts` names. */
 const ofPackages = Object.fromEntries(
   globSync('packages/*/migrations/*', { cwd: checkout }).map((path) => [
     `migrations/${basename(path)}`,

@@ -1,3 +1,4 @@
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
@@ -48,13 +49,14 @@ function withoutDatabase({ answers: { catalog } }: TestGateway): () => void {
   return () => Object.assign(catalog, usual)
 }
 
-test.each([
+const outages: [string, ReturnType<typeof throughProxy>][] = [
   ['is silent', throughProxy((proxy) => proxy.hold())],
   ['refuses connections', throughProxy((proxy) => proxy.refuse())],
   ['is slow by 3 seconds', throughProxy((proxy) => proxy.delay(3_000))],
   ['has no database', withoutDatabase],
-])(
-  'while catalog %s, a key that it confirmed is accepted until 60 seconds after that, and any other gets 503',
+]
+test.each(drawn(outages, 2))(
+  `while catalog %s, a key that it confirmed is accepted until 60 seconds after that, and any other gets 503 (${drawing})`,
   async (_how, begin) => {
     await using gateway = await givenGateway()
     const unknown = gateway.keyWith(['read'])

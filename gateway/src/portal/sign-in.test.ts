@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { ServiceError } from '@licensing/grpc/errors'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { identityProviderSettings, startIdentityProvider } from '@licensing/test-support/identity-provider'
@@ -380,25 +381,29 @@ test.each(Object.entries(unavailable))(
   },
 )
 
-test('a provider that is slow is waited for, one that does not answer for 10 seconds or at all is a page with status 503', async () => {
-  const slow = startHostileProvider()
-  const away = await startGateway({
-    sessionKey,
-    identityProvider: { ...settings, issuer: `http://${await freeAddress()}` },
-  })
-  await expectFailure(await browser.open(at('/portal/sign-in', away)), 503)
-  await away[Symbol.asyncDispose]()
-  await (await slow).end()
+fullTest(
+  'a provider that is slow is waited for, one that does not answer for 10 seconds or at all is a page with status 503',
+  async () => {
+    const slow = startHostileProvider()
+    const away = await startGateway({
+      sessionKey,
+      identityProvider: { ...settings, issuer: `http://${await freeAddress()}` },
+    })
+    await expectFailure(await browser.open(at('/portal/sign-in', away)), 503)
+    await away[Symbol.asyncDispose]()
+    await (await slow).end()
 
-  provider.behave({ delays: { document: 500, token: 500 } })
-  expect((await signIn()).status).toBe(303)
-  browser = new Browser()
-  const state = (await begin()).get('state')!
-  provider.behave({ delays: { token: 30_000 } })
-  const startedMs = performance.now()
-  await expectFailure(await comeBack({ code: 'x', state }), 503)
-  expect(performance.now() - startedMs).toBeLessThan(11_500)
-}, 20_000)
+    provider.behave({ delays: { document: 500, token: 500 } })
+    expect((await signIn()).status).toBe(303)
+    browser = new Browser()
+    const state = (await begin()).get('state')!
+    provider.behave({ delays: { token: 30_000 } })
+    const startedMs = performance.now()
+    await expectFailure(await comeBack({ code: 'x', state }), 503)
+    expect(performance.now() - startedMs).toBeLessThan(11_500)
+  },
+  20_000,
+)
 
 test('the clock of the provider may differ by some seconds', async () => {
   for (const seconds of [-20, 20]) {

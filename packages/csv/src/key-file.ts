@@ -1,10 +1,21 @@
 import { trimUnseen } from '@licensing/formats/licence-key'
+import type { LicenceFields } from '@licensing/proto/licensing'
 import { CsvReader, type CsvRecord } from './csv-reader.ts'
 import { decodeText, UnreadableFile } from './decode-text.ts'
 
 const required = ['legacy_key', 'external_ref', 'plan_code'] as const
-const optional = ['expires_on', 'updates_until', 'max_activations'] as const
 const metadataPrefix = 'metadata.'
+
+/** The columns of each field that a vendor gives a licence. */
+const columnsOf: Record<Exclude<keyof LicenceFields, '$typeName' | '$unknown'>, readonly string[]> = {
+  externalRef: ['external_ref'],
+  expiresOn: ['expires_on'],
+  updatesUntil: ['updates_until'],
+  restrictions: ['max_activations'],
+  // Each column with the prefix.
+  metadata: [],
+}
+const knownColumns = new Set<string>([...required, ...Object.values(columnsOf).flat()])
 const maxMetadata = 50
 
 /** The values of a row by the names of their columns, without those that are empty. */
@@ -108,7 +119,7 @@ function columnName(field: string): string {
 }
 
 function isKnown(name: string): boolean {
-  return [...required, ...optional].some((column) => column === name) || name.startsWith(metadataPrefix)
+  return knownColumns.has(name) || name.startsWith(metadataPrefix)
 }
 
 function rowOf(
@@ -133,7 +144,9 @@ function rowOf(
 function itemOf(values: Values): ImportItem {
   const entries = [...values].filter(([name]) => name.startsWith(metadataPrefix))
   const metadata = entries.map(([name, value]) => [name.slice(metadataPrefix.length), bounded(value, 500)])
-  const [expiresOn, updatesUntil, maxActivations] = optional.map((name) => values.get(name))
+  const expiresOn = values.get('expires_on')
+  const updatesUntil = values.get('updates_until')
+  const maxActivations = values.get('max_activations')
   return {
     legacy_key: bounded(values.get('legacy_key') ?? '', 255),
     external_ref: bounded(values.get('external_ref') ?? '', 255),

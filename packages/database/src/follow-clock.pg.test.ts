@@ -3,7 +3,7 @@ import type { Logger } from '@licensing/process/log'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { afterEach, expect, test, vi } from 'vitest'
 import { connect } from './connect.ts'
-import { followClock } from './follow-clock.ts'
+import { followClock } from './prepare.ts'
 
 afterEach(() => void setClockOffset(0))
 

@@ -1,10 +1,10 @@
+import { setClockOffset } from '@licensing/process/clock'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { retry } from '@licensing/process/retry'
 import { isSilent, oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
 import { startDatabaseLoop } from './database-loop.ts'
-import { followClock } from './follow-clock.ts'
 import { isDatabaseUnavailable, isSetupProblem } from './problems.ts'
 
 interface PrepareOptions {
@@ -64,4 +64,19 @@ export async function prepareDatabase(
   if (stopping.aborted) return
   const clock = startDatabaseLoop('clock', log, followClockMs, () => followClock(probing, log))
   stopping.addEventListener('abort', () => void clock.stop())
+}
+
+/** Compares the clock of this machine with the database's, and uses the database's if they differ by seconds. */
+export async function followClock(sql: Database, log: Logger): Promise<void> {
+  const askedAt = Date.now()
+  const [row] = await sql<
+    { ms: number }[]
+  >`select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms`
+  const offsetMs = row!.ms - (askedAt + Date.now()) / 2
+  if (setClockOffset(offsetMs)) {
+    log.warn(
+      { offset_seconds: Math.round(offsetMs / 1000) },
+      'the clock of this machine was compared with the database’s: above 5 seconds the database’s time is used',
+    )
+  }
 }

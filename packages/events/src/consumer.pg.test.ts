@@ -1,5 +1,5 @@
 import { withRequestContext } from '@licensing/process/context'
-import { isFull } from '@licensing/test-support/drawn'
+import { fullTest, isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import type { NatsUser } from '@licensing/proto/nats-rights'
 import { expect, test } from 'vitest'
@@ -64,29 +64,32 @@ test.concurrent('replicas share the partitions, and a stopped one’s go to the 
   await second.stop()
 })
 
-test.concurrent('consumers that are killed at any moment process every event once, in order', async () => {
-  await using given = await givenSender()
-  const each = 150
-  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
-  const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
-  const workers = [await start(), await start()]
-  for (let round = 0; round < (isFull ? 4 : 2); round += 1) {
-    const before = (await effectsOf(given.sql)).length
-    await eventually(async () => {
-      const { length } = await effectsOf(given.sql)
-      return length > before || length === accounts.length * each
-    })
-    await workers[round % 2]!.kill()
-    workers[round % 2] = await start()
-  }
-  await changes
-  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
-  await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
-  const taken = byAccount(await effectsOf(given.sql))
-  for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
-})
+fullTest.concurrent(
+  'consumers that are killed at any moment process every event once, in order',
+  async () => {
+    await using given = await givenSender()
+    const each = 150
+    const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+    const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
+    const workers = [await start(), await start()]
+    for (let round = 0; round < (isFull ? 4 : 2); round += 1) {
+      const before = (await effectsOf(given.sql)).length
+      await eventually(async () => {
+        const { length } = await effectsOf(given.sql)
+        return length > before || length === accounts.length * each
+      })
+      await workers[round % 2]!.kill()
+      workers[round % 2] = await start()
+    }
+    await changes
+    await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
+    await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
+    const taken = byAccount(await effectsOf(given.sql))
+    for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
+  },
+)
 
-test.concurrent(
+fullTest.concurrent(
   'an event that cannot be consumed goes to the dead letters, and the events after it are consumed',
   async () => {
     await using given = await givenSender()
@@ -123,7 +126,7 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test.concurrent(
+fullTest.concurrent(
   'the function that a handler returns is called after the commit of its batch, and not after a rollback',
   async () => {
     await using given = await givenSender()
@@ -167,7 +170,7 @@ test.concurrent('a consumer has caught up when it has consumed the log as it was
   await consumer.stop()
 })
 
-test('a consumer stops at any moment of its readers’ work', async () => {
+fullTest('a consumer stops at any moment of its readers’ work', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 10)
   for (const round of upTo(20)) {

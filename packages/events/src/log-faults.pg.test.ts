@@ -62,7 +62,7 @@ const cases = Object.keys(faults).flatMap((fault) =>
 )
 
 describe('no event is lost, repeated or out of order if the store of NATS', () => {
-  test.concurrent.each(drawn(cases, 8))(`%s %s (${drawing})`, async (fault, state) => {
+  test.concurrent.each(drawn(cases, 4))(`%s %s (${drawing})`, async (fault, state) => {
     await using nats = await startOwnNats()
     await using pipeline = await givenPipeline({
       sender: nats.urlOf('licensing'),

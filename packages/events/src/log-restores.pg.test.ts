@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { encoded } from './log-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
@@ -66,7 +67,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a restored producer continues, also if the consumer was stopped with unread events and JetStream is wiped',
   async () => {
     await using given = await givenBoth()
@@ -87,7 +88,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a consumer that restarts before its restored producer ignores messages whose numbers are assigned again',
   async () => {
     await using given = await givenBoth()
@@ -136,7 +137,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('messages of JetStream that a restored log no longer has are ignored', async () => {
+fullTest.concurrent('messages of JetStream that a restored log no longer has are ignored', async () => {
   await using given = await givenBoth()
   const { pipeline, producer, consumer } = given
   await given.change('acct_a', 1, 10)
@@ -154,7 +155,7 @@ test.concurrent('messages of JetStream that a restored log no longer has are ign
   await expectNumbers(pipeline, [...upTo(10), 101, 102, 103, 104, 105])
 })
 
-test.concurrent(
+fullTest.concurrent(
   'a consumer whose database is restored from a backup while it runs idle catches up from the log',
   async () => {
     await using given = await givenBoth()
@@ -174,7 +175,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('a consumer that is restored to an earlier backup catches up from the log', async () => {
+fullTest.concurrent('a consumer that is restored to an earlier backup catches up from the log', async () => {
   await using given = await givenBoth()
   const { pipeline, consumer, nats } = given
   await given.change('acct_a', 1, 10)
@@ -240,7 +241,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('batches that overtake each other in the stream are consumed in order', async () => {
+fullTest.concurrent('batches that overtake each other in the stream are consumed in order', async () => {
   await using given = await givenBoth()
   const { pipeline, producer, consumer, nats } = given
   await given.change('acct_a', 1, 5)
@@ -291,7 +292,7 @@ test.concurrent('if JetStream is unavailable but NATS is not, events arrive from
   await expectNumbers(pipeline, upTo(15))
 })
 
-test.concurrent(
+fullTest.concurrent(
   'a day of the log is removed when it is a day old and all consumers have confirmed it; a consumer whose events were removed continues',
   async () => {
     await using given = await givenBoth()
@@ -323,7 +324,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a producer that is restored while a part of a batch is consumed does not repeat the part, wherever its events are now',
   async () => {
     await using given = await givenBoth()
@@ -356,7 +357,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a part of a batch that has changed since is not applied twice, and the rest is applied',
   async () => {
     await using given = await givenBoth()
@@ -376,7 +377,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a dead letter counts as applied: after a restore of the producer it is neither applied nor kept twice',
   async () => {
     await using given = await givenBoth()

@@ -1,6 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
-import { isFull } from '@licensing/test-support/drawn'
+import { fullTest, isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
@@ -76,7 +76,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'two relays killed again and again number every event once, in the order of the commits',
   async () => {
     await using given = await givenServers()
@@ -104,7 +104,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'while NATS is unavailable changes continue, and all of their events arrive afterwards',
   async () => {
     await using given = await givenServers()
@@ -176,7 +176,7 @@ test('an account gets no further numbers while many of its events are unconfirme
   )
 })
 
-test('unconfirmed events that the log has lost hold nothing back', async () => {
+fullTest('unconfirmed events that the log has lost hold nothing back', async () => {
   await using given = await givenServers()
   await using relay = await startRelaying(given)
   await whenChanged(given.sql, 'acct_a', 1, 2 * heldFrom)
@@ -194,7 +194,7 @@ test('unconfirmed events that the log has lost hold nothing back', async () => {
   expect(await numbered()).toEqual(upTo(2 * heldFrom).slice(held))
 })
 
-test('events of an account beside a flood reach a slow consumer within half a second', async () => {
+fullTest('events of an account beside a flood reach a slow consumer within half a second', async () => {
   await using given = await givenServers()
   await using relay = await startRelaying(given)
   await using _ = await startConsuming(given, {

@@ -1,3 +1,5 @@
+import { fileURLToPath } from 'node:url'
+
 /**
  * A table with rows of accounts, and how an account's rows are found. A service lists its tables in the order in which they are
  * imported; they are deleted in the opposite order. A test of each service compares its list with its tables.
@@ -47,3 +49,8 @@ export const cellTables = [
   'event_log_state',
   'outbox',
 ]
+
+export const moveMigrations = {
+  name: 'moves',
+  path: fileURLToPath(new URL('../migrations/moves', import.meta.url)),
+}

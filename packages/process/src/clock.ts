@@ -17,6 +17,11 @@ export const currentMs = (): number => Date.now() + correctionMs
 
 export const currentTime = (): Date => new Date(currentMs())
 
+/** For code whose time tests can change. */
+export interface Clock {
+  now(): Date
+}
+
 /**
  * Sets by how much the database's clock is ahead of this machine's, in milliseconds.
  *

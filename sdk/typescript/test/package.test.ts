@@ -1,3 +1,4 @@
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { execFile } from 'node:child_process'
 import { mkdtempDisposable, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -63,11 +64,12 @@ describe('the published package', () => {
     ).toEqual([])
   })
 
-  it.each([
+  const forms: [string, string, string[]][] = [
     ['an ES module', 'product.mts', ['--module', 'nodenext']],
     ['CommonJS', 'product.cts', ['--module', 'node16']],
-  ])(
-    'runs as %s, with types, again without a network, and lets the process end',
+  ]
+  it.each(drawn(forms, 1))(
+    `runs as %s, with types, again without a network, and lets the process end (${drawing})`,
     async (_form, file, flags) => {
       await using service = await LicensingServer.start()
       await write(
@@ -114,13 +116,16 @@ describe('the published package', () => {
     }
   })
 
-  it.each([
+  const resolutions: [string, string[]][] = [
     ['nodenext', ['--module', 'nodenext']],
     ['a bundler', ['--module', 'esnext', '--moduleResolution', 'bundler']],
-  ])('type checks from TypeScript that resolves as %s', async (_name, flags) => {
-    const good = await write(
-      'good.ts',
-      `import { LicenceClient, memoryStore, type LicenceState } from '@licensing/sdk'
+  ]
+  it.each(drawn(resolutions, 1))(
+    `type checks from TypeScript that resolves as %s (${drawing})`,
+    async (_name, flags) => {
+      const good = await write(
+        'good.ts',
+        `import { LicenceClient, memoryStore, type LicenceState } from '@licensing/sdk'
        import { verifyWebhook } from '@licensing/sdk/webhooks'
        import { createLicensingBackend } from '@licensing/sdk/backend'
        import { useLicence } from '@licensing/sdk/react'
@@ -137,15 +142,16 @@ describe('the published package', () => {
        const event = await verifyWebhook(new Uint8Array(), null, ['s'])
        if (event.type === 'refund.processed') event.data.object.amount.toFixed(granted ? limit : 0)
        export {}`,
-    )
-    await expect(check(good, flags)).resolves.toBe('')
-    const bad = await write(
-      'bad.ts',
-      `import { LicenceClient } from '@licensing/sdk'
+      )
+      await expect(check(good, flags)).resolves.toBe('')
+      const bad = await write(
+        'bad.ts',
+        `import { LicenceClient } from '@licensing/sdk'
        new LicenceClient({ baseUrl: 'https://x' })`,
-    )
-    await expect(check(bad, flags)).resolves.toContain('appId')
-  })
+      )
+      await expect(check(bad, flags)).resolves.toContain('appId')
+    },
+  )
 })
 
 function installed(): string {

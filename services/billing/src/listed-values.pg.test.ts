@@ -2,8 +2,7 @@ import type { IdPrefix } from '@licensing/database/ids'
 import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind, PurchaseEffectKind } from '@licensing/proto/closed-sets'
-import { listedValues } from '@licensing/test-support/listed-values'
-import { unlistedTables } from '@licensing/test-support/unlisted-tables'
+import { listedValues, unlistedTables } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { givenTables } from '../test/tables.ts'
@@ -11,7 +10,7 @@ import { effectStates } from './effects/effect.ts'
 import type { EffectState } from './effects/effect.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 import { questionKinds } from './queues/queue-queries.ts'
-import { accountTables, otherTables } from './account-tables.ts'
+import { accountTables, otherTables } from './tables.ts'
 
 test('the values listed in definitions of the database equal the closed sets', async () => {
   await using tables = await givenTables()

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { connectTo } from '@licensing/grpc/client'
 import { BillingService } from '@licensing/proto/billing'
 import { createTestDatabase } from '@licensing/test-support/database'
@@ -5,9 +6,9 @@ import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { expect, test } from 'vitest'
+import { expect } from 'vitest'
 
-test('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
+fullTest('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
   await using database = await createTestDatabase()
   await using nats = await startOwnNats()
   await using folder = await makeTemporaryFolder()

@@ -13,7 +13,7 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { PurchaseService } from '@licensing/proto/purchases'
 import { startBilling } from './billing.ts'
 import { billingConfig, stripeSettings } from './config.ts'
-import { billingMigrations } from './migrations.ts'
+import { billingMigrations } from './tables.ts'
 import { stripeProcessor } from './processor/stripe/stripe-processor.ts'
 
 export const program = defineProgram(

@@ -28,7 +28,7 @@ export async function openCheckout(
   })
 }
 
-/** Checkouts of as many customers, ten at a time: on a busy machine more of them at once would wait too long. */
+/** Checkouts of as many customers, four at a time, again if the processor does not answer in time on a busy machine. */
 export async function openCheckouts(
   harness: Pick<Harness, 'billing'>,
   vendor: Vendor,
@@ -37,10 +37,12 @@ export async function openCheckouts(
   const sessions: CheckoutSession[] = []
   while (sessions.length < count) {
     const customers = Array.from(
-      { length: Math.min(10, count - sessions.length) },
+      { length: Math.min(4, count - sessions.length) },
       (_, at) => sessions.length + at,
     )
-    const opened = customers.map((at) => openCheckout(harness, vendor, { externalRef: `cust-${at}` }))
+    const opened = customers.map((at) =>
+      eventually(() => openCheckout(harness, vendor, { externalRef: `cust-${at}` })),
+    )
     sessions.push(...(await Promise.all(opened)))
   }
   return sessions

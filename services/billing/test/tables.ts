@@ -3,7 +3,7 @@ import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { billingMigrations } from '../src/migrations.ts'
+import { billingMigrations } from '../src/tables.ts'
 
 /** A database with the tables of billing, without a running service. */
 export async function givenTables() {

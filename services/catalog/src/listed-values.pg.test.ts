@@ -1,11 +1,10 @@
 import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
-import { listedValues } from '@licensing/test-support/listed-values'
-import { unlistedTables } from '@licensing/test-support/unlisted-tables'
+import { listedValues, unlistedTables } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { catalogOfFile } from '../test/catalog.ts'
-import { accountTables, otherTables } from './account-tables.ts'
+import { accountTables, otherTables } from './tables.ts'
 
 const catalog = await catalogOfFile()
 const { sql } = catalog

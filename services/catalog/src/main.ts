@@ -14,7 +14,7 @@ import { RootKeyService } from '@licensing/proto/root-keys'
 import { bootstrap } from './bootstrap.ts'
 import { startCatalog } from './catalog.ts'
 import { catalogConfig } from './config.ts'
-import { catalogMigrations } from './migrations.ts'
+import { catalogMigrations } from './tables.ts'
 
 export const program = defineProgram(
   'catalog',

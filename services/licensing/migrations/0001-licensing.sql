@@ -355,7 +355,7 @@ create table freed_activations (
 
 -- Floating licences.
 
--- The licences that limit concurrent use. Only the triggers below insert and delete rows.
+-- The licences that limit concurrent use.
 create table floating_licences (
   licence_id text collate "C" primary key,
   -- The number of activations of the licence, which may be very large. It changes with them, under the licence's
@@ -390,24 +390,6 @@ create table leases (
 create index leases_of_licence on leases (licence_id, counted, ends_at);
 -- For the removal of activations that have had no lease for long.
 create index leases_by_end on leases (ends_at);
-
-create function keep_floating() returns trigger language plpgsql as $$
-begin
-  if new.max_concurrent is null then
-    delete from leases where licence_id = new.id;
-    delete from floating_licences where licence_id = new.id;
-  else
-    insert into floating_licences (licence_id, activations, floating_since)
-    values (new.id, (select count(*) from activations where licence_id = new.id),
-      case when tg_op = 'UPDATE' then now() end);
-  end if;
-  return null;
-end
-$$;
-create trigger keep_floating_of_new after insert on licences
-  for each row when (new.max_concurrent is not null) execute function keep_floating();
-create trigger keep_floating_of_changed after update of max_concurrent on licences
-  for each row when ((new.max_concurrent is null) <> (old.max_concurrent is null)) execute function keep_floating();
 
 -- Call-homes.
 

@@ -11,7 +11,7 @@ import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { licensingConfig } from './config.ts'
 import { startLicensing } from './licensing.ts'
-import { licensingMigrations } from './migrations.ts'
+import { licensingMigrations } from './tables.ts'
 import { connectPools } from './pools.ts'
 
 export const program = defineProgram(

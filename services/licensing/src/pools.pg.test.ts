@@ -5,7 +5,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { findActivations, findLicencesOfKeys } from './activations/activation-queries.ts'
 import { newLicenceKey } from './lifecycle/licence-key.ts'
-import { licensingMigrations } from './migrations.ts'
+import { licensingMigrations } from './tables.ts'
 import { connectForKeys, connectPools, createListQueue } from './pools.ts'
 
 test('reads of activations and licence keys are planned once, even for few rows', async () => {

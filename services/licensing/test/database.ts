@@ -1,7 +1,7 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { licensingMigrations } from '../src/migrations.ts'
+import { licensingMigrations } from '../src/tables.ts'
 
 /** A migrated database without a service. */
 export async function givenDatabase(connections = 1) {

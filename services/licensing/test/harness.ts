@@ -27,7 +27,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, expect } from 'vitest'
 import { startLicensing } from '../src/licensing.ts'
 import type { Licensing } from '../src/licensing.ts'
-import { licensingMigrations } from '../src/migrations.ts'
+import { licensingMigrations } from '../src/tables.ts'
 import { connectPools } from '../src/pools.ts'
 import type { TokenSettings } from '../src/activations/token.ts'
 

@@ -10,7 +10,7 @@ import { forFile, startHarness } from './harness.ts'
 import { freeUnused } from '../src/activations/unused-queries.ts'
 
 // The number of sequences; each has about forty calls.
-const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
+const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 4))
 const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 const harness = await forFile(startHarness)

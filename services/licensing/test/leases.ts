@@ -1,4 +1,6 @@
 import { expect } from 'vitest'
+import { writeFloating } from '../src/licences/update-queries.ts'
+import type { LicenceRow } from '../src/lifecycle/licence-row.ts'
 import { detailOf } from './makers.ts'
 import type { Harness } from './harness.ts'
 
@@ -9,9 +11,14 @@ export async function setConcurrent(
   max: number | null,
   leaseMinutes = 15,
 ): Promise<void> {
-  await sql`
-    update licences set max_concurrent = ${max}, lease_minutes = ${max === null ? null : leaseMinutes}
-    where id = ${licence.id}`
+  await sql.begin(async (tx) => {
+    const [former] = await tx<[Pick<LicenceRow, 'id' | 'max_concurrent'>]>`
+      select id, max_concurrent from licences where id = ${licence.id} for update`
+    await tx`
+      update licences set max_concurrent = ${max}, lease_minutes = ${max === null ? null : leaseMinutes}
+      where id = ${licence.id}`
+    await writeFloating(tx, { ...former, max_concurrent: max }, former)
+  })
 }
 
 /** Moves all times of activations and leases, of the given activations or of all of a licence, as if that time had passed. */

@@ -4,6 +4,7 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
 import type { Licence } from '@licensing/proto/licensing'
 import { webhookTypeOf } from '@licensing/proto/webhook-events'
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { expect, test } from 'vitest'
 import {
   allowedVerbs,
@@ -220,8 +221,9 @@ const changes: Record<string, Change> = {
 
 const statusOfPlan = ({ status }: PlanCopy) => status as PlanStatus
 
-test.each(Object.keys(changes).flatMap((name) => closedSets.planStatus.map((plan) => ({ name, plan }))))(
-  '$name, on a plan that is $plan, has the result of the rules in every state of a licence',
+const cases = Object.keys(changes).flatMap((name) => closedSets.planStatus.map((plan) => ({ name, plan })))
+test.each(drawn(cases, 12))(
+  `$name, on a plan that is $plan, has the result of the rules in every state of a licence (${drawing})`,
   async ({ name, plan }) => {
     await harness.sql`truncate outbox`
     const licences = await givenLicences(plan)

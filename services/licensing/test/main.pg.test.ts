@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { create, fromBinary } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { connect } from '@licensing/database/connect'
@@ -112,19 +113,22 @@ test('if catalog is unavailable, it is ready when it has consumed all events of 
   await expect(around.issueOn(plans[3]!)).rejects.toMatchObject({ code: 'plan_archived' })
 })
 
-test('if catalog and NATS are unavailable, it is not ready and reports why; with NATS it is ready', async () => {
-  await using around = await givenSurroundings()
-  around.catalog.state.unavailable = true
-  await around.nats.stop()
-  await using service = await around.start(0)
-  await eventually(async () => {
-    const { status, body } = await readiness(service.operationsUrl)
-    expect(status).toBe(503)
-    expect(body).toContain('plan copies are not complete yet')
-  })
-  await around.nats.start()
-  await service.untilReady()
-})
+fullTest(
+  'if catalog and NATS are unavailable, it is not ready and reports why; with NATS it is ready',
+  async () => {
+    await using around = await givenSurroundings()
+    around.catalog.state.unavailable = true
+    await around.nats.stop()
+    await using service = await around.start(0)
+    await eventually(async () => {
+      const { status, body } = await readiness(service.operationsUrl)
+      expect(status).toBe(503)
+      expect(body).toContain('plan copies are not complete yet')
+    })
+    await around.nats.start()
+    await service.untilReady()
+  },
+)
 
 test('an archive that arrives only by event suspends licences, and their events are published', async () => {
   const plan = planCopy(vendor)
@@ -161,7 +165,7 @@ test('it sweeps in the background', async () => {
   })
 })
 
-test('it recovers when PostgreSQL is available again, and every answered change is stored', async () => {
+fullTest('it recovers when PostgreSQL is available again, and every answered change is stored', async () => {
   await using postgres = await startOwnPostgres()
   await using around = await givenSurroundings(postgres.url())
   const plan = planCopy(vendor)

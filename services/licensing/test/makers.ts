@@ -332,4 +332,4 @@ export const settledAtOnce = <T>(
   Promise.allSettled(Array.from({ length: count }, (_, at) => call(at)))
 
 /** How often a race is run. */
-export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? (isFull ? 20 : 8))
+export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? (isFull ? 20 : 4))

@@ -1,15 +1,16 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { createChange } from '@licensing/changes/change'
 import { isMoving } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
+import { unlistedTables } from '@licensing/test-support/listed-values'
 import { cellTables } from '@licensing/moves/account-tables'
 import { exportRows, importRows } from '@licensing/moves/account-row-queries'
 import { fence, unfence } from '@licensing/moves/fence-queries'
 import { saveMove } from '@licensing/moves/move-queries'
 import type { Move } from '@licensing/moves/move-queries'
 import { closedSets } from '@licensing/proto/closed-sets'
-import { unlistedTables } from '@licensing/test-support/unlisted-tables'
 import { expect, test } from 'vitest'
-import { accountTables } from '../src/account-tables.ts'
+import { accountTables } from '../src/tables.ts'
 import { addUp } from '../src/application-days/day-queries.ts'
 import { sweepExpiries } from '../src/sweeps/sweep-expiries.ts'
 import { forFile, newVendor, startHarness } from './harness.ts'
@@ -92,7 +93,7 @@ async function givenRichVendor(): Promise<Harness> {
   return vendor
 }
 
-test('the rows of an account are the same in the other cell, and what follows from them', async () => {
+fullTest('the rows of an account are the same in the other cell, and what follows from them', async () => {
   const vendor = await givenRichVendor()
   const { accountId, applicationId } = vendor
   // The other cell can read secrets that this cell has encrypted.

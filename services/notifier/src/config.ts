@@ -29,6 +29,11 @@ const environment = z.object({
   WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: seconds for which payloads are kept, instead of the days'),
+  WEBHOOK_DELIVERY_RETENTION_DAYS: wholeNumber('days', 1)
+    .optional()
+    .describe(
+      'time after which finished deliveries are removed with their attempts, at least that of payloads; if it is absent, never',
+    ),
   WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: how many seconds an hour of `overlap_hours` lasts; if it is absent, 3600'),
@@ -44,7 +49,13 @@ const environment = z.object({
 })
 
 // Without PUBLIC_URL the mail that confirms an address has no link.
-export const notifierConfig = environment.refine(
-  ({ SMTP_URL, PUBLIC_URL }) => SMTP_URL === undefined || PUBLIC_URL !== undefined,
-  { path: ['PUBLIC_URL'] },
-)
+export const notifierConfig = environment
+  .refine(({ SMTP_URL, PUBLIC_URL }) => SMTP_URL === undefined || PUBLIC_URL !== undefined, {
+    path: ['PUBLIC_URL'],
+  })
+  // A recovery sends each retained event that has no delivery.
+  .refine(
+    ({ WEBHOOK_DELIVERY_RETENTION_DAYS: deliveries = Infinity, WEBHOOK_PAYLOAD_RETENTION_DAYS: payloads }) =>
+      deliveries >= payloads,
+    { path: ['WEBHOOK_DELIVERY_RETENTION_DAYS'], message: 'must be at least WEBHOOK_PAYLOAD_RETENTION_DAYS' },
+  )

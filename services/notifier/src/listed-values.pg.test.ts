@@ -1,13 +1,12 @@
 import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus, EndpointStatus } from '@licensing/proto/closed-sets'
-import { listedValues } from '@licensing/test-support/listed-values'
-import { unlistedTables } from '@licensing/test-support/unlisted-tables'
+import { listedValues, unlistedTables } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, expect, test } from 'vitest'
 import { givenDatabase } from '../test/database.ts'
 import { failingFrom } from './endpoints/endpoint.ts'
-import { accountTables } from './account-tables.ts'
+import { accountTables } from './tables.ts'
 
 const database = await givenDatabase({ max: 1 })
 const { sql } = database

@@ -7,15 +7,15 @@ import { connectNats } from '@licensing/events/connection'
 import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
+import { currentTime } from '@licensing/process/clock'
 import { readConfig } from '@licensing/process/config'
 import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mailer.ts'
-import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
 import { attemptSettings, sessionSettings } from './database-settings.ts'
 import { maxBatches } from './dispatch/attempt-writer.ts'
-import { notifierMigrations } from './migrations.ts'
+import { notifierMigrations } from './tables.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './maintenance/maintenance.ts'
 
@@ -41,7 +41,7 @@ export const program = defineProgram(
     await prepareDatabase({ sql, otherPools: [attemptSql], health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
-      await keepPartitions(sql, systemClock.now(), log, retentionMs)
+      await keepPartitions(sql, currentTime(), log, retentionMs)
     })
 
     step('nats')
@@ -58,13 +58,15 @@ export const program = defineProgram(
       attemptSql,
       nats,
       log,
-      clock: systemClock,
+      clock: { now: currentTime },
       keys: config.ENCRYPTION_KEY,
       allowedNetworks: config.WEBHOOK_ALLOWED_CIDRS,
       deniedNetworks: config.WEBHOOK_DENIED_CIDRS,
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       retentionMs,
+      deliveryRetentionMs:
+        config.WEBHOOK_DELIVERY_RETENTION_DAYS && 86_400_000 * config.WEBHOOK_DELIVERY_RETENTION_DAYS,
       overlapHourSeconds: config.WEBHOOK_OVERLAP_HOUR_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       alertEmail: async (accountId) =>

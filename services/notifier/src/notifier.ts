@@ -12,7 +12,7 @@ import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/changes/quota-service'
 import { startMoves } from '@licensing/moves/moves'
 import type { Moves } from '@licensing/moves/moves'
-import { accountTables, underWay } from './account-tables.ts'
+import { accountTables, underWay } from './tables.ts'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDependencies } from './alerts/send-alerts.ts'
 import { createBackoff, remainingMs } from './deliveries/backoff.ts'
@@ -45,6 +45,8 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   backoffSeconds?: number[] | undefined
   /** How long payloads are kept, in milliseconds; default: 90 days. */
   retentionMs?: number | undefined
+  /** How long finished deliveries are kept, in milliseconds; default: permanently. */
+  deliveryRetentionMs?: number | undefined
   overlapHourSeconds?: number | undefined
   slots: number
   alertEmail: AlertDependencies['alertEmail']
@@ -142,6 +144,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     alertQueued,
     remainingMs: deps.remainingMs,
     retentionMs,
+    deliveryRetentionMs: options.deliveryRetentionMs,
   })
   const purge = startPurge({ sql, log })
   const moves = startMoves({

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -89,55 +90,60 @@ test('an attempt is a span of the trace that caused its event, and the metrics c
   )
 })
 
-test('deliveries whose secret cannot be decrypted wait for a new secret or the old key, which can be removed after a re-encryption', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using notifiers = await startProcesses({ receiver, count: 1 })
-  const [process] = notifiers.processes
-  const rotated = await notifiers.register(receiver.url('/rotated'))
-  const restored = await notifiers.register(receiver.url('/restored'))
-  const former = process!.environment['ENCRYPTION_KEY']!
-  const key = randomBytes(32).toString('base64url')
-  await process!.start({ ENCRYPTION_KEY: key })
-  await notifiers.register(receiver.url('/well'))
-  const { calls, of } = notifiers
-  const pathsOf = () => receiver.requests.map(({ path }) => path).toSorted()
-  const alerts = async () => (await calls.listAlerts({ ...of, limit: 0, beforeId: '' })).alerts
+fullTest(
+  'deliveries whose secret cannot be decrypted wait for a new secret or the old key, which can be removed after a re-encryption',
+  async () => {
+    await using receiver = await startHttpsReceiver()
+    await using notifiers = await startProcesses({ receiver, count: 1 })
+    const [process] = notifiers.processes
+    const rotated = await notifiers.register(receiver.url('/rotated'))
+    const restored = await notifiers.register(receiver.url('/restored'))
+    const former = process!.environment['ENCRYPTION_KEY']!
+    const key = randomBytes(32).toString('base64url')
+    await process!.start({ ENCRYPTION_KEY: key })
+    await notifiers.register(receiver.url('/well'))
+    const { calls, of } = notifiers
+    const pathsOf = () => receiver.requests.map(({ path }) => path).toSorted()
+    const alerts = async () => (await calls.listAlerts({ ...of, limit: 0, beforeId: '' })).alerts
 
-  await notifiers.happen(2)
-  await receiver.received(2)
-  expect(pathsOf()).toEqual(['/well', '/well'])
-  // The process found that it cannot read the secrets before the deliveries were due.
-  await eventually(async () => expect(await alerts()).toHaveLength(2), { timeoutMs: 30_000 })
-  for (const alert of await alerts()) {
-    expect(alert.kind).toBe('endpoint_failing')
-    expect(alert.detail).toContain(`the headers of the webhook endpoint ${alert.endpointId}`)
-    expect(alert.detail).toContain('Rotate the secret')
-  }
-  expect(new Set((await alerts()).map(({ endpointId }) => endpointId))).toEqual(new Set([rotated, restored]))
-  expect(await process!.log()).toContain('the headers of an endpoint cannot be decrypted')
-  await eventually(async () => {
-    const metrics = await (await fetch(`${process!.operationsUrl}/metrics`)).text()
-    expect(metrics).toContain('\nwebhook_unreadable_secrets 2\n')
-  })
+    await notifiers.happen(2)
+    await receiver.received(2)
+    expect(pathsOf()).toEqual(['/well', '/well'])
+    // The process found that it cannot read the secrets before the deliveries were due.
+    await eventually(async () => expect(await alerts()).toHaveLength(2), { timeoutMs: 30_000 })
+    for (const alert of await alerts()) {
+      expect(alert.kind).toBe('endpoint_failing')
+      expect(alert.detail).toContain(`the headers of the webhook endpoint ${alert.endpointId}`)
+      expect(alert.detail).toContain('Rotate the secret')
+    }
+    expect(new Set((await alerts()).map(({ endpointId }) => endpointId))).toEqual(
+      new Set([rotated, restored]),
+    )
+    expect(await process!.log()).toContain('the headers of an endpoint cannot be decrypted')
+    await eventually(async () => {
+      const metrics = await (await fetch(`${process!.operationsUrl}/metrics`)).text()
+      expect(metrics).toContain('\nwebhook_unreadable_secrets 2\n')
+    })
 
-  const { secret } = await calls.rotateSecret({ ...of, endpointId: rotated })
-  await receiver.received(4)
-  expect(pathsOf()).toEqual(['/rotated', '/rotated', '/well', '/well'])
-  for (const request of receiver.requests) if (request.path === '/rotated') expectSigned(request, secret)
+    const { secret } = await calls.rotateSecret({ ...of, endpointId: rotated })
+    await receiver.received(4)
+    expect(pathsOf()).toEqual(['/rotated', '/rotated', '/well', '/well'])
+    for (const request of receiver.requests) if (request.path === '/rotated') expectSigned(request, secret)
 
-  await process!.start({ ENCRYPTION_KEY: `${key},${former}` })
-  await receiver.received(6)
-  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(6))
+    await process!.start({ ENCRYPTION_KEY: `${key},${former}` })
+    await receiver.received(6)
+    await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(6))
 
-  // The secrets are encrypted with the new key while the notifier sends.
-  const channel = connectTo(SecretsService, process!.environment['GRPC_ADDRESS']!)
-  const [answer] = await Promise.all([channel.calls.reEncrypt({}), notifiers.happen(2)])
-  expect(answer).toMatchObject({ reEncrypted: 1, unreadable: 0, done: true })
-  expect(await channel.calls.reEncrypt({})).toMatchObject({ reEncrypted: 0, done: true })
-  channel.close()
-  await process!.start({ ENCRYPTION_KEY: key })
-  await notifiers.happen(2)
-  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(18))
-  // Each vendor was alerted once.
-  expect(await alerts()).toHaveLength(2)
-})
+    // The secrets are encrypted with the new key while the notifier sends.
+    const channel = connectTo(SecretsService, process!.environment['GRPC_ADDRESS']!)
+    const [answer] = await Promise.all([channel.calls.reEncrypt({}), notifiers.happen(2)])
+    expect(answer).toMatchObject({ reEncrypted: 1, unreadable: 0, done: true })
+    expect(await channel.calls.reEncrypt({})).toMatchObject({ reEncrypted: 0, done: true })
+    channel.close()
+    await process!.start({ ENCRYPTION_KEY: key })
+    await notifiers.happen(2)
+    await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(18))
+    // Each vendor was alerted once.
+    expect(await alerts()).toHaveLength(2)
+  },
+)

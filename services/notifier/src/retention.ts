@@ -2,7 +2,7 @@ const dayMs = 86_400_000
 
 /**
  * How long payloads are kept unless the operator sets another time (docs/guides/webhooks.md, "Recover missed events"). The record
- * of a delivery is kept permanently.
+ * of a delivery is kept permanently, or for WEBHOOK_DELIVERY_RETENTION_DAYS.
  */
 export const payloadMs = 90 * dayMs
 

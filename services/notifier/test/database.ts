@@ -2,7 +2,7 @@ import { connect } from '@licensing/database/connect'
 import type { ConnectOptions, Database } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { notifierMigrations } from '../src/migrations.ts'
+import { notifierMigrations } from '../src/tables.ts'
 
 /** A migrated database without a notifier. */
 export async function givenDatabase(

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { verifyWebhook } from '@licensing/sdk/webhooks'
 import { createServer } from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -139,29 +140,32 @@ async function interrupted(command: ReturnType<typeof startOnTerminal>) {
   return stdout
 }
 
-test('while the gateway is unavailable it says so, also ends at once with Ctrl-C, and afterwards continues without a gap', async () => {
-  await using backend = await startBackend()
-  const before = await recorded(1)
-  await using command = listen(backend.url, '--after', String(before))
-  await using onTerminal = listenOnTerminal('http://127.0.0.1:9')
-  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
-  await eventually(() => expect(onTerminal.stdout()).toContain('secret whsec_'))
-  await gateway!.kill()
-  try {
-    const unavailable = `the licensing service at ${stack.gatewayUrl} is unavailable (`
-    await eventually(() => expect(command.stderr()).toContain(unavailable))
-    await eventually(() => expect(onTerminal.stdout()).toContain('is unavailable'))
-    await interrupted(onTerminal)
-  } finally {
-    // Other tests need the gateway.
-    await gateway!.start()
-  }
-  await recorded(2)
-  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(4))
-  const sequences = [1, 2, 3].map((more) => String(before + more))
-  expect(linesOf(command.stdout()).map((line) => line.split(' ')[0])).toEqual(['secret', ...sequences])
-  expect(linesOf(command.stderr())).toHaveLength(2)
-})
+fullTest(
+  'while the gateway is unavailable it says so, also ends at once with Ctrl-C, and afterwards continues without a gap',
+  async () => {
+    await using backend = await startBackend()
+    const before = await recorded(1)
+    await using command = listen(backend.url, '--after', String(before))
+    await using onTerminal = listenOnTerminal('http://127.0.0.1:9')
+    await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
+    await eventually(() => expect(onTerminal.stdout()).toContain('secret whsec_'))
+    await gateway!.kill()
+    try {
+      const unavailable = `the licensing service at ${stack.gatewayUrl} is unavailable (`
+      await eventually(() => expect(command.stderr()).toContain(unavailable))
+      await eventually(() => expect(onTerminal.stdout()).toContain('is unavailable'))
+      await interrupted(onTerminal)
+    } finally {
+      // Other tests need the gateway.
+      await gateway!.start()
+    }
+    await recorded(2)
+    await eventually(() => expect(linesOf(command.stdout())).toHaveLength(4))
+    const sequences = [1, 2, 3].map((more) => String(before + more))
+    expect(linesOf(command.stdout()).map((line) => line.split(' ')[0])).toEqual(['secret', ...sequences])
+    expect(linesOf(command.stderr())).toHaveLength(2)
+  },
+)
 
 test('Ctrl-C ends it at once with exit code 0 while the receiver or the gateway does not answer', async () => {
   await using silent = await startBackend(() => undefined)

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { randomUUID } from 'node:crypto'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { expect, test } from 'vitest'
@@ -94,7 +95,7 @@ test('an invalid key and a service that does not answer end it with exit code 1,
   }
 })
 
-test('trigger causes each possible event on a new licence, and prints the event’s id', async () => {
+fullTest('trigger causes each possible event on a new licence, and prints the event’s id', async () => {
   const simulated = commandLine({ ...environment, LICENSING_SIMULATOR_URL: stack.simulator!.url })
   const customer = await vendor.issue(planId)
   await vendor.define('export_pdf', 'feature')

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { memoryStore } from '@licensing/sdk'
 import type { LicenceClientOptions } from '@licensing/sdk'
 import { eventually } from '@licensing/test-support/poll'
@@ -82,7 +83,7 @@ test('a revoked licence is refused within the check interval because of the list
 })
 
 // These wait for the end of a token, all at the same time.
-test.concurrent.each([
+fullTest.concurrent.each([
   ['suspend', 'suspended'],
   ['retire', 'retired'],
 ])('after %s the product works to the end of its token, and then is refused', async (verb, reason) => {
@@ -170,23 +171,26 @@ test('after a rotation of the application’s key the product keeps working, and
   expect(await restarted.activate()).toMatchObject({ status: 'licensed' })
 })
 
-test('while the service is unavailable the product works to the end of its token, and again when the service is available', async () => {
-  const { key: licenceKey } = await givenLicence()
-  const options = { licenceKey, fingerprint: 'one', store: memoryStore() }
-  const [gateway] = stack.processes.gateway
-  {
-    using product = installedProduct(options)
-    // The key was rotated a moment ago. Unlike in production, it signs before clients had time to read it.
-    await eventually(async () => expect(await product.activate()).toMatchObject({ usable: true }))
-  }
-  await gateway!.stop()
-  using product = installedProduct({ ...options, timeoutMs: 1_000 })
-  expect(await product.activate()).toMatchObject({ usable: true, problem: null, reason: null })
-  expect([product.hasFeature('export_pdf'), product.limit('max_projects')]).toEqual([true, 10])
-  const lapsed = { status: 'lapsed', reason: 'unreachable' }
-  await eventually(() => expect(product.state).toMatchObject(lapsed), tokenEnd)
-  expect(product.hasFeature('export_pdf')).toBe(false)
-  await gateway!.start()
-  await eventually(async () => expect(await product.refresh()).toMatchObject({ status: 'licensed' }))
-  expect(product.hasFeature('export_pdf')).toBe(true)
-})
+fullTest(
+  'while the service is unavailable the product works to the end of its token, and again when the service is available',
+  async () => {
+    const { key: licenceKey } = await givenLicence()
+    const options = { licenceKey, fingerprint: 'one', store: memoryStore() }
+    const [gateway] = stack.processes.gateway
+    {
+      using product = installedProduct(options)
+      // The key was rotated a moment ago. Unlike in production, it signs before clients had time to read it.
+      await eventually(async () => expect(await product.activate()).toMatchObject({ usable: true }))
+    }
+    await gateway!.stop()
+    using product = installedProduct({ ...options, timeoutMs: 1_000 })
+    expect(await product.activate()).toMatchObject({ usable: true, problem: null, reason: null })
+    expect([product.hasFeature('export_pdf'), product.limit('max_projects')]).toEqual([true, 10])
+    const lapsed = { status: 'lapsed', reason: 'unreachable' }
+    await eventually(() => expect(product.state).toMatchObject(lapsed), tokenEnd)
+    expect(product.hasFeature('export_pdf')).toBe(false)
+    await gateway!.start()
+    await eventually(async () => expect(await product.refresh()).toMatchObject({ status: 'licensed' }))
+    expect(product.hasFeature('export_pdf')).toBe(true)
+  },
+)

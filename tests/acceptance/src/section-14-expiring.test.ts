@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { givenStudio } from './section-14.ts'
@@ -47,7 +48,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   '0 turns the notice off, and a higher number sends notices for the licences within it',
   async () => {
     const studio = await givenStudio(market)
@@ -66,7 +67,7 @@ test.concurrent(
   },
 )
 
-test.concurrent(
+fullTest.concurrent(
   'a subscription that renews gets no notice, and gets one after it is cancelled at the end of its period',
   async () => {
     const studio = await givenStudio(market)

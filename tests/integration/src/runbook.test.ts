@@ -1,23 +1,18 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { connect } from '@licensing/database/connect'
 import type { DatabaseService } from '@licensing/local-servers/services'
 import { consumersOf } from '@licensing/proto/event-streams'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
+import { blocksOfRunbook } from '@licensing/test-support/runbook'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { withContainers } from './engine.ts'
 import { buildThisRelease } from './releases.ts'
 import { expectRestored, startShopLoad } from './shop-load.ts'
-
-/** The blocks of commands in a section of the runbook. */
-async function commandsOf(heading: string): Promise<string[]> {
-  const text = await readFile(new URL('../../../docs/operations/runbook.md', import.meta.url), 'utf8')
-  const section = text.split(/^## /m).find((part) => part.startsWith(heading))
-  return [...(section ?? '').matchAll(/^```text\n(.*?)^```/gms)].map(([, commands]) => commands!)
-}
 
 const databasesIn = (commands: string) =>
   /for db in ([^;]+);/.exec(commands)![1]!.split(' ') as DatabaseService[]
@@ -90,7 +85,7 @@ async function expectSequences({ api }: Stack, count: number): Promise<void> {
 }
 
 test('each backup is taken before those of the services whose events it consumes', async () => {
-  const [backUp] = await commandsOf('Backup and restore')
+  const [backUp] = await blocksOfRunbook('Backup and restore')
   const order: string[] = databasesIn(backUp!)
   for (const [source, consumers] of Object.entries(consumersOf)) {
     // Catalog's audit log keeps the entries of changes that a restored service has lost.
@@ -105,8 +100,8 @@ test('each backup is taken before those of the services whose events it consumes
 test.runIf(withContainers)(
   'the runbook’s commands replace a killed NATS, restore one service and restore all services, without a lost event',
   async () => {
-    const [backUp, restoreAll, restoreOne] = await commandsOf('Backup and restore')
-    const [replaceNats] = await commandsOf('NATS after a power failure')
+    const [backUp, restoreAll, restoreOne] = await blocksOfRunbook('Backup and restore')
+    const [replaceNats] = await blocksOfRunbook('NATS after a power failure')
     process.env['TEST_COMPOSE'] = await buildThisRelease(true)
     await using receiver = await startHttpsReceiver()
     await using stack = await startStack({ receiver })
@@ -141,26 +136,29 @@ test.runIf(withContainers)(
   },
 )
 
-test('a backup that is taken under load is restored without losing what was acknowledged before it, and the services agree', async () => {
-  const [backUp, restoreAll] = await commandsOf('Backup and restore')
-  if (withContainers) process.env['TEST_COMPOSE'] = await buildThisRelease(true)
-  // Billing learns again of a refund that only licensing remembers. The compose file has the default, five minutes.
-  const environment = withContainers ? {} : { RECONCILE_INTERVAL_SECONDS: '1' }
-  await using stack = await startStack({ simulator: true, environment })
-  await using load = await startShopLoad(stack)
-  await load.more(2)
-  const before = load.acknowledged()
-  if (withContainers) {
-    await stack.runCommands!(backUp!)
+fullTest(
+  'a backup that is taken under load is restored without losing what was acknowledged before it, and the services agree',
+  async () => {
+    const [backUp, restoreAll] = await blocksOfRunbook('Backup and restore')
+    if (withContainers) process.env['TEST_COMPOSE'] = await buildThisRelease(true)
+    // Billing learns again of a refund that only licensing remembers. The compose file has the default, five minutes.
+    const environment = withContainers ? {} : { RECONCILE_INTERVAL_SECONDS: '1' }
+    await using stack = await startStack({ simulator: true, environment })
+    await using load = await startShopLoad(stack)
     await load.more(2)
+    const before = load.acknowledged()
+    if (withContainers) {
+      await stack.runCommands!(backUp!)
+      await load.more(2)
+      await load.stop()
+      await stack.runCommands!(restoreAll!)
+      await expectRestored(stack, load, before)
+      return
+    }
+    await using databases = await copies(stack, backUp!)
+    await databases.backUp(() => load.more(1))
     await load.stop()
-    await stack.runCommands!(restoreAll!)
+    await databases.restoreAll()
     await expectRestored(stack, load, before)
-    return
-  }
-  await using databases = await copies(stack, backUp!)
-  await databases.backUp(() => load.more(1))
-  await load.stop()
-  await databases.restoreAll()
-  await expectRestored(stack, load, before)
-})
+  },
+)

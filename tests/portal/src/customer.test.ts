@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { LicenceClient } from '@licensing/sdk'
 import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
@@ -208,36 +209,39 @@ portalTests('the customer’s page', (world) => {
     expect(await machineRows(window).count()).toBe(1)
   })
 
-  test('a machine that was removed in another tab is said to be gone, and trying again after a lost answer says the same', async () => {
-    const one = await givenCustomer(world())
-    for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
-    await using window = await one.open()
-    const { page, button } = window
-    const asked = page.getByRole('alertdialog')
-    const other = await page.context().newPage()
-    await other.goto(`${world().stack.gatewayUrl}${await one.link()}`)
-    await other.getByRole('row', { name: /^one/ }).getByRole('button').click()
-    await other.getByRole('alertdialog').getByRole('button', { name: 'Remove' }).click()
-    await other.getByText('one.example was removed.').waitFor()
-    await other.close()
-    await remove(window, 'one.example')
-    await asked.getByText('was removed already').waitFor()
-    await button('Cancel', asked).click()
-    await eventually(async () => expect(await machineRows(window).count()).toBe(1))
-    // The service removes the machine, and its answer is lost.
-    const url = '**/v1/customer/activations/*'
-    await page.route(url, async (route) => {
-      await route.fetch()
-      await route.abort('connectionreset')
-    })
-    await remove(window, 'two.example')
-    await asked.getByText('Check your connection').waitFor()
-    await page.unroute(url)
-    await button('Remove', asked).click()
-    await asked.getByText('was removed already').waitFor()
-    await page.keyboard.press('Escape')
-    await window.region('Machines').getByText('no machine yet').waitFor()
-  })
+  fullTest(
+    'a machine that was removed in another tab is said to be gone, and trying again after a lost answer says the same',
+    async () => {
+      const one = await givenCustomer(world())
+      for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
+      await using window = await one.open()
+      const { page, button } = window
+      const asked = page.getByRole('alertdialog')
+      const other = await page.context().newPage()
+      await other.goto(`${world().stack.gatewayUrl}${await one.link()}`)
+      await other.getByRole('row', { name: /^one/ }).getByRole('button').click()
+      await other.getByRole('alertdialog').getByRole('button', { name: 'Remove' }).click()
+      await other.getByText('one.example was removed.').waitFor()
+      await other.close()
+      await remove(window, 'one.example')
+      await asked.getByText('was removed already').waitFor()
+      await button('Cancel', asked).click()
+      await eventually(async () => expect(await machineRows(window).count()).toBe(1))
+      // The service removes the machine, and its answer is lost.
+      const url = '**/v1/customer/activations/*'
+      await page.route(url, async (route) => {
+        await route.fetch()
+        await route.abort('connectionreset')
+      })
+      await remove(window, 'two.example')
+      await asked.getByText('Check your connection').waitFor()
+      await page.unroute(url)
+      await button('Remove', asked).click()
+      await asked.getByText('was removed already').waitFor()
+      await page.keyboard.press('Escape')
+      await window.region('Machines').getByText('no machine yet').waitFor()
+    },
+  )
 
   test('the request of a machine without a network becomes a licence file that works there', async () => {
     const one = await givenCustomer(world(), { page: { offline_days: 30 } })
@@ -347,7 +351,7 @@ portalTests('the customer’s page', (world) => {
     expect(answer.status).toBe(404)
   })
 
-  test('a browser in German gets German, and any other language English', async () => {
+  fullTest('a browser in German gets German, and any other language English', async () => {
     const one = await givenCustomer(world(), { page: { offline_days: 30 } })
     await one.activate(one.licence, 'studio.example')
     for (const [locale, language, texts] of [
@@ -361,26 +365,29 @@ portalTests('the customer’s page', (world) => {
     }
   })
 
-  test('with a hundred machines and the longest texts, the page violates no WCAG 2.2 AA rule and scrolls sideways at no width', async () => {
-    const page = { accent_color: '#767676', offline_days: 366, support_url: 'https://example.com/help' }
-    const one = await givenCustomer(world(), { name: 'N'.repeat(200), page })
-    await one.activate(one.licence, `${'h'.repeat(63)}.${'h'.repeat(63)}.${'h'.repeat(63)}.example`, {
-      product_version: '9'.repeat(128),
-    })
-    for (let at = 0; at < 100; at++) await one.activate(one.licence, `render-${at}.example`)
-    await using window = await one.open()
-    const { page: tab } = window
-    await tab.getByText('The newest 100 of 101 machines are shown.').waitFor()
-    await expectAccessible(tab, 'customer-hundred')
-    for (const width of [360, 640, 700, 1280]) {
-      await tab.setViewportSize({ width, height: 900 })
-      expect(await tab.evaluate<number>(pageWidth)).toBeLessThanOrEqual(width)
-    }
-    await machineRows(window).first().getByRole('button').click()
-    await expectAccessible(tab, 'customer-dialog')
-  })
+  fullTest(
+    'with a hundred machines and the longest texts, the page violates no WCAG 2.2 AA rule and scrolls sideways at no width',
+    async () => {
+      const page = { accent_color: '#767676', offline_days: 366, support_url: 'https://example.com/help' }
+      const one = await givenCustomer(world(), { name: 'N'.repeat(200), page })
+      await one.activate(one.licence, `${'h'.repeat(63)}.${'h'.repeat(63)}.${'h'.repeat(63)}.example`, {
+        product_version: '9'.repeat(128),
+      })
+      for (let at = 0; at < 100; at++) await one.activate(one.licence, `render-${at}.example`)
+      await using window = await one.open()
+      const { page: tab } = window
+      await tab.getByText('The newest 100 of 101 machines are shown.').waitFor()
+      await expectAccessible(tab, 'customer-hundred')
+      for (const width of [360, 640, 700, 1280]) {
+        await tab.setViewportSize({ width, height: 900 })
+        expect(await tab.evaluate<number>(pageWidth)).toBeLessThanOrEqual(width)
+      }
+      await machineRows(window).first().getByRole('button').click()
+      await expectAccessible(tab, 'customer-dialog')
+    },
+  )
 
-  test('whatever colour the vendor chose, axe finds no poor contrast in light and dark', async () => {
+  fullTest('whatever colour the vendor chose, axe finds no poor contrast in light and dark', async () => {
     const one = await givenCustomer(world(), {
       page: { offline_days: 1, support_url: 'https://example.com' },
     })
@@ -401,7 +408,7 @@ portalTests('the customer’s page', (world) => {
     }
   })
 
-  test('the keyboard alone copies, removes, and gets the focus back where it was', async () => {
+  fullTest('the keyboard alone copies, removes, and gets the focus back where it was', async () => {
     const one = await givenCustomer(world())
     for (const host of ['one.example', 'two.example']) await one.activate(one.licence, host)
     await using window = await one.open()

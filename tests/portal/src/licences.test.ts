@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectAccessible } from './looks.ts'
@@ -203,30 +204,33 @@ portalTests('licences', (world) => {
     })
   })
 
-  test('an action shows at once that it is running, is executed once, and shows its effect after the service has confirmed it', async () => {
-    const { open, vendor } = world()
-    const { at, plan, issue, licence } = await vendor()
-    const { id } = await issue((await plan()).id, 'customer-1')
-    await using window = await open({ at: at(`/licences/${id}`) })
-    const { page, button } = window
-    const released = Promise.withResolvers<void>()
-    let calls = 0
-    await page.route('**/suspend', async (route) => {
-      calls += 1
-      await released.promise
-      await route.continue()
-    })
-    await button('Suspend').click()
-    const asked = page.getByRole('alertdialog', { name: 'Suspend' })
-    const confirming = asked.getByRole('button', { name: 'Suspend' })
-    await confirming.click()
-    await asked.locator('[aria-busy=true]').waitFor()
-    await confirming.click({ force: true })
-    expect(await button('Reactivate').count()).toBe(0)
-    released.resolve()
-    await button('Reactivate').waitFor()
-    expect([calls, (await licence(id)).status]).toEqual([1, 'suspended'])
-  })
+  fullTest(
+    'an action shows at once that it is running, is executed once, and shows its effect after the service has confirmed it',
+    async () => {
+      const { open, vendor } = world()
+      const { at, plan, issue, licence } = await vendor()
+      const { id } = await issue((await plan()).id, 'customer-1')
+      await using window = await open({ at: at(`/licences/${id}`) })
+      const { page, button } = window
+      const released = Promise.withResolvers<void>()
+      let calls = 0
+      await page.route('**/suspend', async (route) => {
+        calls += 1
+        await released.promise
+        await route.continue()
+      })
+      await button('Suspend').click()
+      const asked = page.getByRole('alertdialog', { name: 'Suspend' })
+      const confirming = asked.getByRole('button', { name: 'Suspend' })
+      await confirming.click()
+      await asked.locator('[aria-busy=true]').waitFor()
+      await confirming.click({ force: true })
+      expect(await button('Reactivate').count()).toBe(0)
+      released.resolve()
+      await button('Reactivate').waitFor()
+      expect([calls, (await licence(id)).status]).toEqual([1, 'suspended'])
+    },
+  )
 
   test('an edit sends only changed fields, so that a change by somebody else stays', async () => {
     const { stack, open, vendor } = world()

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { identityProviderSettings, startIdentityProvider } from '@licensing/test-support/identity-provider'
 import { eventually } from '@licensing/test-support/poll'
@@ -142,7 +143,7 @@ portalTests('people', (world) => {
     expect(own.status()).toBe(401)
   })
 
-  test('the history of a licence names the person', async () => {
+  fullTest('the history of a licence names the person', async () => {
     const { stack, open, vendor } = world()
     await using people = await startPeoplesGateway(stack)
     const studio = await vendor()

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectAccessible } from './looks.ts'
@@ -110,53 +111,56 @@ portalTests('plans', (world) => {
     expect((await price()).status).toBe(404)
   })
 
-  test('an archive says how many licences it suspends; after a restore only those are reactivated, with progress', async () => {
-    const { stack, open, vendor } = world()
-    const { at, plan, issue, licence, licences } = await vendor()
-    const { id: planId } = await plan('Pro')
-    const byHand = await issue(planId, 'suspended by hand')
-    await stack.api.post(`/v1/licences/${byHand.id}/suspend`)
-    await using window = await open({ at: at(`/plans/${planId}`) })
-    const { page, button } = window
-    const asks = page.getByRole('alertdialog', { name: 'Archive' })
-    // The dialog reads the number when it opens, and without it the button is disabled.
-    await page.locator('dl').getByText('Active licences').waitFor()
-    await Promise.all(Array.from({ length: 20 }, (_, n) => issue(planId, `customer-${n}`)))
-    await page.route('**/plans/pln_*', (route) => route.abort('connectionreset'))
-    await button('Archive').click()
-    await asks.getByRole('alert').getByText('cannot be reached').waitFor()
-    expect(await button('Archive', asks).getAttribute('aria-disabled')).toBe('true')
-    expect(await asks.getByText('active licence').count()).toBe(0)
-    await page.unroute('**/plans/pln_*')
-    await button('Try again', asks).click()
-    await asks.getByText('20 active licences').waitFor()
-    await window.confirm('Archive')
-    await button('Restore').click()
-    const active = async () => (await licences()).filter(({ status }) => status === 'active').length
-    await button('Reactivate suspended licences').waitFor()
-    expect(await active()).toBe(0)
+  fullTest(
+    'an archive says how many licences it suspends; after a restore only those are reactivated, with progress',
+    async () => {
+      const { stack, open, vendor } = world()
+      const { at, plan, issue, licence, licences } = await vendor()
+      const { id: planId } = await plan('Pro')
+      const byHand = await issue(planId, 'suspended by hand')
+      await stack.api.post(`/v1/licences/${byHand.id}/suspend`)
+      await using window = await open({ at: at(`/plans/${planId}`) })
+      const { page, button } = window
+      const asks = page.getByRole('alertdialog', { name: 'Archive' })
+      // The dialog reads the number when it opens, and without it the button is disabled.
+      await page.locator('dl').getByText('Active licences').waitFor()
+      await Promise.all(Array.from({ length: 20 }, (_, n) => issue(planId, `customer-${n}`)))
+      await page.route('**/plans/pln_*', (route) => route.abort('connectionreset'))
+      await button('Archive').click()
+      await asks.getByRole('alert').getByText('cannot be reached').waitFor()
+      expect(await button('Archive', asks).getAttribute('aria-disabled')).toBe('true')
+      expect(await asks.getByText('active licence').count()).toBe(0)
+      await page.unroute('**/plans/pln_*')
+      await button('Try again', asks).click()
+      await asks.getByText('20 active licences').waitFor()
+      await window.confirm('Archive')
+      await button('Restore').click()
+      const active = async () => (await licences()).filter(({ status }) => status === 'active').length
+      await button('Reactivate suspended licences').waitFor()
+      expect(await active()).toBe(0)
 
-    // The work continues while the user is on another page, from which a link leads back. The second half of the calls waits for that.
-    const found = Promise.withResolvers<void>()
-    const calls: string[] = []
-    await page.route('**/v1/licences/*/reactivate', async (route) => {
-      calls.push(route.request().url())
-      if (calls.length > 10) await found.promise
-      return route.continue()
-    })
-    await button('Reactivate suspended licences').click()
-    await page.getByRole('progressbar', { name: 'Reactivating licences of Pro', exact: true }).waitFor()
-    await window.goTo('Licences')
-    await eventually(() => expect(calls.length).toBeGreaterThan(10))
-    await page.getByRole('link', { name: 'Reactivating licences of Pro' }).click()
-    await window.heading('Pro').waitFor()
-    found.resolve()
-    await page.getByText('Done: 20 of 20').waitFor()
-    await eventually(async () => expect(await active()).toBe(20))
-    expect([new Set(calls).size, calls.length]).toEqual([20, 20])
-    expect((await licence(byHand.id)).status).toBe('suspended')
-    expect(await button('Reactivate suspended licences').count()).toBe(0)
-  })
+      // The work continues while the user is on another page, from which a link leads back. The second half of the calls waits for that.
+      const found = Promise.withResolvers<void>()
+      const calls: string[] = []
+      await page.route('**/v1/licences/*/reactivate', async (route) => {
+        calls.push(route.request().url())
+        if (calls.length > 10) await found.promise
+        return route.continue()
+      })
+      await button('Reactivate suspended licences').click()
+      await page.getByRole('progressbar', { name: 'Reactivating licences of Pro', exact: true }).waitFor()
+      await window.goTo('Licences')
+      await eventually(() => expect(calls.length).toBeGreaterThan(10))
+      await page.getByRole('link', { name: 'Reactivating licences of Pro' }).click()
+      await window.heading('Pro').waitFor()
+      found.resolve()
+      await page.getByText('Done: 20 of 20').waitFor()
+      await eventually(async () => expect(await active()).toBe(20))
+      expect([new Set(calls).size, calls.length]).toEqual([20, 20])
+      expect((await licence(byHand.id)).status).toBe('suspended')
+      expect(await button('Reactivate suspended licences').count()).toBe(0)
+    },
+  )
 
   test('the number of active licences of a plan links to their list', async () => {
     const { open, vendor } = world()

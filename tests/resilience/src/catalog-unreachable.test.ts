@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { apiClient } from '@licensing/test-support/api-client'
 import { startFaultyProxy, type FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { freePort } from '@licensing/local-servers/ports'
@@ -48,7 +49,7 @@ const faults: [string, (proxy: FaultyProxy) => void][] = [
   ['slow by 3 seconds', (proxy) => proxy.delay(3_000)],
 ]
 
-test.concurrent.each(faults)(
+fullTest.concurrent.each(faults)(
   'a gateway whose connection to catalog is %s accepts the keys that it knows, and refuses a revoked one when the connection works again',
   async (_fault, disturb) => {
     await using gateway = await givenGateway()

@@ -1,3 +1,5 @@
+import { test } from 'vitest'
+
 /** Set by `npm run test:full`, which runs the test files that import this. */
 export const isFull = process.env['TEST_FULL'] === '1'
 const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
@@ -15,3 +17,6 @@ export function drawn<Case>(cases: readonly Case[], count: number): Case[] {
   const step = Math.floor(cases.length / count)
   return Array.from({ length: count }, (_, at) => cases[(seed + at * step) % cases.length] as Case)
 }
+
+/** A test of faults, races or sizes that takes long: only `npm run test:full` runs it. */
+export const fullTest = isFull ? test : test.skip

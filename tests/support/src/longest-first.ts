@@ -10,9 +10,6 @@ import type { TestSpecification } from 'vitest/node'
 export const longFiles: Readonly<Record<string, number>> = {
   'tests/acceptance/src/start.test.ts': 80,
   'tests/acceptance/src/sdk.test.ts': 60,
-  'services/notifier/src/dispatch/crash.pg.test.ts': 40,
-  'tests/resilience/src/start-without-database.test.ts': 35,
-  'tests/integration/src/replaced-replicas.test.ts': 30,
   'tests/resilience/src/catalog-unreachable.test.ts': 25,
 }
 

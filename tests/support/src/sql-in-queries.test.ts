@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 /** Files with SQL that are not `…-queries.ts`, each with the reason. */
 const exceptions: [RegExp, string][] = [
   [
-    /^packages\/database\/src\/(?:connect|follow-clock|migrate|prepare)\.ts$/,
+    /^packages\/database\/src\/(?:connect|migrate|prepare)\.ts$/,
     'they open and prepare the database of queries, or ask only for its time',
   ],
   [/^packages\/database\/src\/transaction\.ts$/, 'it begins and ends the transactions that queries run in'],

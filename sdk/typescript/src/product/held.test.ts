@@ -76,7 +76,7 @@ describe('the join of what two processes know', () => {
         expect(merge(merge(one, other), other)).toEqual(merge(one, other))
         expect(merge(one, one)).toEqual(one)
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 
@@ -85,7 +85,7 @@ describe('the join of what two processes know', () => {
       property(helds, helds, helds, (one, two, three) => {
         expect(merge(merge(one, two), three)).toEqual(merge(one, merge(two, three)))
       }),
-      { numRuns: 5000 },
+      { numRuns: 1000 },
     )
   })
 
@@ -161,7 +161,7 @@ describe('an answer', () => {
         const after = apply(stored, answer)
         expect(absorb(after, stored)).toEqual(after)
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 

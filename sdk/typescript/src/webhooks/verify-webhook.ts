@@ -1,3 +1,4 @@
+import { isObject, isString } from '../product/shape.ts'
 import type { WebhookEvent } from './webhook-event.ts'
 
 /**
@@ -173,9 +174,9 @@ function readEvent(body: Bytes): WebhookEvent {
 }
 
 function isEvent(value: unknown): value is WebhookEvent {
-  if (typeof value !== 'object' || value === null) return false
-  const { id, type, data } = value as Partial<Record<string, unknown>>
-  return typeof id === 'string' && typeof type === 'string' && typeof data === 'object' && data !== null
+  if (!isObject(value)) return false
+  const { id, type, data } = value
+  return isString(id) && isString(type) && isObject(data)
 }
 
 function bytesOf(body: string | Uint8Array | ArrayBuffer): Bytes {

@@ -121,7 +121,7 @@ const ways: [string, (happened: Happened) => Promise<void>][] = [
 const cases = ways.flatMap(([way, report]) => stories.map((story) => ({ ...story, way, story, report })))
 
 describe('a customer has one licence, which rests on the valid purchase:', () => {
-  test.concurrent.each(drawn(cases, 10))(
+  test.concurrent.each(drawn(cases, 5))(
     `bought $bought, $by of $returned, and $way (${drawing})`,
     async ({ story, report }) => {
       const happened = await happen(story)

@@ -4,7 +4,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { anApp, insertFee, insertPayment } from '../../test/tables.ts'
-import { billingMigrations } from '../migrations.ts'
+import { billingMigrations } from '../tables.ts'
 
 /** A database owned by an ordinary role, as in a deployment, and a superuser's connection to it. */
 async function givenRole() {

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { afterEach, describe, expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
@@ -49,26 +50,29 @@ describe('a charge', () => {
     )
   })
 
-  test('that is captured asynchronously has its fee refunded as soon as the processor has added the fee', async () => {
-    const vendor = await harness.givenVendor()
-    const account = vendor.connectedAccount
-    await harness.simulator.control('settings', { account, capture: 'asynchronous' })
-    const { charge } = await givenSold(harness, vendor)
-    expect(await applicationFeesOf(harness, charge)).toEqual([])
-    await harness.simulator.control('refund', { charge })
-    await eventually(async () => {
-      const rows = await harness.sql`
+  fullTest(
+    'that is captured asynchronously has its fee refunded as soon as the processor has added the fee',
+    async () => {
+      const vendor = await harness.givenVendor()
+      const account = vendor.connectedAccount
+      await harness.simulator.control('settings', { account, capture: 'asynchronous' })
+      const { charge } = await givenSold(harness, vendor)
+      expect(await applicationFeesOf(harness, charge)).toEqual([])
+      await harness.simulator.control('refund', { charge })
+      await eventually(async () => {
+        const rows = await harness.sql`
         select from fee_refunds f join payments p on p.id = f.payment_id
         where p.account_id = ${vendor.accountId} and f.attempts > 0 and f.done_at is null`
-      expect(rows).toHaveLength(1)
-    })
-    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
-    await harness.simulator.control('capture', { charge })
-    await harness.sql`update fee_refunds set next_at = now() where done_at is null`
-    await eventually(async () =>
-      expect(await applicationFeesOf(harness, charge)).toMatchObject([{ amount_refunded: 245 }]),
-    )
-  })
+        expect(rows).toHaveLength(1)
+      })
+      expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
+      await harness.simulator.control('capture', { charge })
+      await harness.sql`update fee_refunds set next_at = now() where done_at is null`
+      await eventually(async () =>
+        expect(await applicationFeesOf(harness, charge)).toMatchObject([{ amount_refunded: 245 }]),
+      )
+    },
+  )
 
   test('with more than ten refunds has all of them, although none of their events arrived', async () => {
     const vendor = await harness.givenVendor()
@@ -153,7 +157,7 @@ test('a merchant whose questions hang does not delay sales of other merchants', 
   expect((await paymentsOf(harness, vendor))[0]!.chargeRef).toEqual(expect.stringMatching(/^ch_/))
 })
 
-test('refunds take effect among many new sales', async () => {
+fullTest('refunds take effect among many new sales', async () => {
   const vendor = await harness.givenVendor()
   const { charge, licenceId } = await givenSold(harness, vendor, { externalRef: 'refunded' })
   const sessions = await openCheckouts(harness, vendor, 30)

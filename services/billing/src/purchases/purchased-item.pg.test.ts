@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { afterEach, expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
@@ -16,29 +17,32 @@ const harness = await sharedHarness()
 const clearFaults = () => fetch(`${harness.simulator.url}/_sim/faults`, { method: 'DELETE' })
 afterEach(clearFaults)
 
-test('a renewal whose line is behind ten others waits while the processor cannot be asked for it, and then moves the expiry', async () => {
-  const customer = await givenSubscribed(harness)
-  const { vendor } = customer
-  const before = await expiryOf(harness, customer)
-  await act(harness, customer, 'invoice-item', { count: 120 })
-  const account = vendor.connectedAccount
-  const fault = { answer: '503', until_cleared: true, path: '/v1/invoices', account }
-  await harness.simulator.control('faults', fault)
-  await act(harness, customer, 'renew')
-  // After `maxUnanswered` attempts, billing decides other questions without an answer.
-  await eventually(async () => {
-    const [question] = await harness.sql<{ attempts: number }[]>`
+fullTest(
+  'a renewal whose line is behind ten others waits while the processor cannot be asked for it, and then moves the expiry',
+  async () => {
+    const customer = await givenSubscribed(harness)
+    const { vendor } = customer
+    const before = await expiryOf(harness, customer)
+    await act(harness, customer, 'invoice-item', { count: 120 })
+    const account = vendor.connectedAccount
+    const fault = { answer: '503', until_cleared: true, path: '/v1/invoices', account }
+    await harness.simulator.control('faults', fault)
+    await act(harness, customer, 'renew')
+    // After `maxUnanswered` attempts, billing decides other questions without an answer.
+    await eventually(async () => {
+      const [question] = await harness.sql<{ attempts: number }[]>`
       select attempts from processor_questions where account_id = ${vendor.accountId} and kind = 'invoice'`
-    expect(question?.attempts).toBeGreaterThan(3)
-  })
-  await handled(harness, vendor)
-  expect(await expiryOf(harness, customer)).toBe(before)
-  expect(await paymentsOf(harness, vendor)).toHaveLength(2)
-  await clearFaults()
-  await harness.sql`
+      expect(question?.attempts).toBeGreaterThan(3)
+    })
+    await handled(harness, vendor)
+    expect(await expiryOf(harness, customer)).toBe(before)
+    expect(await paymentsOf(harness, vendor)).toHaveLength(2)
+    await clearFaults()
+    await harness.sql`
     update processor_questions set next_at = now() where account_id = ${vendor.accountId} and next_at is not null`
-  await eventually(() => expectPaidPeriod(harness, customer))
-})
+    await eventually(() => expectPaidPeriod(harness, customer))
+  },
+)
 
 test('an add-on for a year beside a monthly licence does not change its end, with its own invoices and on the licence’s', async () => {
   const customer = await givenSubscribed(harness)

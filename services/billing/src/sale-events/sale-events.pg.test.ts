@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
 import { describe, expect, test } from 'vitest'
@@ -150,23 +151,26 @@ describe('a sale of another shop', () => {
     expect(second.saleEvent!.licenceId).not.toBe(first.saleEvent!.licenceId)
   })
 
-  test('is unavailable while licensing is unavailable, and not half done: licensing may still provision it, and no licence stays without its sale', async () => {
-    const vendor = await harness.givenVendor()
-    harness.licensingProcess.freeze()
-    try {
-      await expect(record(vendor)).rejects.toMatchObject({ code: 'unavailable' })
-    } finally {
-      harness.licensingProcess.resume()
-    }
-    // Licensing, which was suspended, handles the call when it continues.
-    await eventually(async () => expect(await licencesOf(harness, vendor)).toHaveLength(1))
-    // The lease of the call ends.
-    await harness.sql`update purchases set send_at = now() where account_id = ${vendor.accountId}`
-    await handled(harness, vendor)
-    const [licence] = await licencesOf(harness, vendor)
-    expect(await paymentsOf(harness, vendor)).toMatchObject([{ saleId: 'order-1', licenceId: licence!.id }])
-    expect(await record(vendor)).toMatchObject({ created: false, saleEvent: { licenceId: licence!.id } })
-    expect(await licencesOf(harness, vendor)).toHaveLength(1)
-    expect(sentTypes(harness, vendor)).toEqual(['licence.created'])
-  })
+  fullTest(
+    'is unavailable while licensing is unavailable, and not half done: licensing may still provision it, and no licence stays without its sale',
+    async () => {
+      const vendor = await harness.givenVendor()
+      harness.licensingProcess.freeze()
+      try {
+        await expect(record(vendor)).rejects.toMatchObject({ code: 'unavailable' })
+      } finally {
+        harness.licensingProcess.resume()
+      }
+      // Licensing, which was suspended, handles the call when it continues.
+      await eventually(async () => expect(await licencesOf(harness, vendor)).toHaveLength(1))
+      // The lease of the call ends.
+      await harness.sql`update purchases set send_at = now() where account_id = ${vendor.accountId}`
+      await handled(harness, vendor)
+      const [licence] = await licencesOf(harness, vendor)
+      expect(await paymentsOf(harness, vendor)).toMatchObject([{ saleId: 'order-1', licenceId: licence!.id }])
+      expect(await record(vendor)).toMatchObject({ created: false, saleEvent: { licenceId: licence!.id } })
+      expect(await licencesOf(harness, vendor)).toHaveLength(1)
+      expect(sentTypes(harness, vendor)).toEqual(['licence.created'])
+    },
+  )
 })

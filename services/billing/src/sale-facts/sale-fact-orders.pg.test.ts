@@ -52,7 +52,7 @@ const stories = sample(
     ),
     seed: integer({ min: 1, max: 2 ** 30 }),
   }),
-  { numRuns: isFull ? 60 : 6, seed },
+  { numRuns: isFull ? 60 : 3, seed },
 )
 type Story = (typeof stories)[number]
 

@@ -25,7 +25,7 @@ const catalog = await catalogOfFile()
 let tenant: Tenant
 beforeEach(async () => void (tenant = await givenTenant(catalog)))
 
-const rounds = isFull ? 12 : 5
+const rounds = isFull ? 12 : 3
 
 /** `count` callers at once, spread over both replicas. */
 function atOnce(

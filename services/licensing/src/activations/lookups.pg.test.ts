@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { newId } from '@licensing/database/ids'
 import { SignJWT } from 'jose'
 import { generateKeyPairSync } from 'node:crypto'
@@ -46,12 +47,17 @@ test('unknown licence keys, legacy keys and tokens are refused even while all co
   }
 })
 
-test('while look-ups of unknown keys wait, an activation is refreshed; a look-up of its key comes after them', async () => {
-  const { products } = harness
-  const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
-  const grant = await givenActivation(products, licence)
-  const flood = settledAtOnce(2_000, () => activate(products, { key: newLicenceKey() }))
-  expect(await products.refreshActivation(callOf(grant))).toMatchObject({ activationId: grant.activationId })
-  expect(await activate(products, licence)).toMatchObject({ created: true })
-  expect(new Set((await flood).map(({ status }) => status))).toEqual(new Set(['rejected']))
-})
+fullTest(
+  'while look-ups of unknown keys wait, an activation is refreshed; a look-up of its key comes after them',
+  async () => {
+    const { products } = harness
+    const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
+    const grant = await givenActivation(products, licence)
+    const flood = settledAtOnce(2_000, () => activate(products, { key: newLicenceKey() }))
+    expect(await products.refreshActivation(callOf(grant))).toMatchObject({
+      activationId: grant.activationId,
+    })
+    expect(await activate(products, licence)).toMatchObject({ created: true })
+    expect(new Set((await flood).map(({ status }) => status))).toEqual(new Set(['rejected']))
+  },
+)

@@ -3,6 +3,15 @@ import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { isHostName } from '@licensing/proto/host-name'
 import { statuses } from '../lifecycle/licence.ts'
 
+type RefusingStatus = {
+  [Status in LicenceStatus]: (typeof statuses)[Status]['grants'] extends 'nothing' ? Status : never
+}[LicenceStatus]
+
+/** Why a product may not run with a licence. */
+export type RefusalReason = RefusingStatus | 'domain_not_allowed'
+
+const refuses = (status: LicenceStatus): status is RefusingStatus => statuses[status].grants === 'nothing'
+
 /**
  * Why a product may not run with a licence on this host, or undefined if it may (docs/guides/products.md, "Host"). After `expires_on` the
  * licence counts as expired, even before the sweep has changed its status.
@@ -11,10 +20,10 @@ export function refusalReason(
   licence: { status: LicenceStatus; expires_on: Date | null; domains: string[] },
   host: string,
   now: Date,
-): string | undefined {
+): RefusalReason | undefined {
   if (isDue(licence, now)) return 'expired'
-  if (statuses[licence.status].grants === 'nothing') return licence.status
-  const { domains } = licence
+  const { domains, status } = licence
+  if (refuses(status)) return status
   const isAllowed =
     domains.length === 0 || (isHostName(host) && domains.some((domain) => covers(domain, host)))
   return isAllowed ? undefined : 'domain_not_allowed'

@@ -13,6 +13,7 @@ import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
 import { whyNoLease } from './leases.ts'
 import { refusalReason } from './may-run.ts'
+import type { RefusalReason } from './may-run.ts'
 import { latestEnd, tokenEnd } from './token.ts'
 import type { Granted } from './token.ts'
 import { freeHeld } from './unused-queries.ts'
@@ -44,7 +45,7 @@ export interface GivenSlot extends Granted {
 
 export type SlotOutcome =
   | ({ kind: 'assigned' } & GivenSlot)
-  | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
+  | { kind: 'refused'; reason: RefusalReason; licence: ProductLicence; now: Date }
   | { kind: 'full'; licence: ProductLicence; excess: Excess; usedUp: UsedUp; detail: string }
   | { kind: 'over quota'; quota: number }
   | { kind: 'unknown' }

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { newId } from '@licensing/database/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -79,7 +80,7 @@ test('with --help, or without arguments, it prints its help', async () => {
   }
 })
 
-test('with wrong arguments it says what is wrong and exits with 2', async () => {
+fullTest('with wrong arguments it says what is wrong and exits with 2', async () => {
   const wrong = [
     ['--all', '--re-encrypt'],
     ['--leaked'],

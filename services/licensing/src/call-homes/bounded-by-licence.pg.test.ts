@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { setQuota } from '@licensing/quotas/quota-queries'
 import { expect, test } from 'vitest'
 import { givenLicence, history, verbOn, update, listedIds, atOnce } from '../../test/makers.ts'
@@ -70,39 +71,42 @@ test('a removed domain still finds the licence if it was seen as a host, otherwi
   expect(await listedIds(own, { domain: 'unseen.example.com' })).toEqual([])
 })
 
-test('if a product activates and frees in a loop, the history keeps its newest entries and all entries of the vendor', async () => {
-  const own = newVendor(harness)
-  const licence = await givenLicence(own)
-  await setQuota(own.sql, own.accountId, 'deactivations', 10)
-  const comeAndGo = async () => {
-    const grant = await givenActivation(own.products, licence)
-    await own.products.deactivate(callOf(grant))
-    return grant.activationId
-  }
-  const freed: string[] = []
-  for (let round = 0; round < 40; round += 1) {
-    freed.push(await comeAndGo())
-    if (round % 10 === 0) {
-      await own.licensing.suspendLicence(verbOn(own, licence))
-      await own.licensing.reactivateLicence(verbOn(own, licence))
-      const { activationId } = await givenActivation(own.products, licence)
-      await own.licensing.freeActivation({ ...verbOn(own, licence), activationId })
+fullTest(
+  'if a product activates and frees in a loop, the history keeps its newest entries and all entries of the vendor',
+  async () => {
+    const own = newVendor(harness)
+    const licence = await givenLicence(own)
+    await setQuota(own.sql, own.accountId, 'deactivations', 10)
+    const comeAndGo = async () => {
+      const grant = await givenActivation(own.products, licence)
+      await own.products.deactivate(callOf(grant))
+      return grant.activationId
     }
-  }
-  const entries = await history(own, licence)
-  const byProduct = entries.filter(({ actor }) => actor === 'product')
-  expect(byProduct.map(({ cause }) => cause)).toEqual(freed.slice(-10))
-  const byVendor = entries.filter(({ actor }) => actor !== 'product').map(({ type }) => type)
-  const round = ['suspended', 'reactivated', 'activation_freed']
-  expect(byVendor).toEqual(['issued', ...round, ...round, ...round, ...round])
-  // Entries that were deleted from the history stay counted.
-  const today = new Date().toISOString().slice(0, 10)
-  const { accountId, applicationId } = own
-  const { days } = await own.licensing.getApplicationDays({
-    accountId,
-    applicationId,
-    from: today,
-    to: today,
-  })
-  expect(days.at(-1)).toMatchObject({ activationsFreed: 44n })
-})
+    const freed: string[] = []
+    for (let round = 0; round < 40; round += 1) {
+      freed.push(await comeAndGo())
+      if (round % 10 === 0) {
+        await own.licensing.suspendLicence(verbOn(own, licence))
+        await own.licensing.reactivateLicence(verbOn(own, licence))
+        const { activationId } = await givenActivation(own.products, licence)
+        await own.licensing.freeActivation({ ...verbOn(own, licence), activationId })
+      }
+    }
+    const entries = await history(own, licence)
+    const byProduct = entries.filter(({ actor }) => actor === 'product')
+    expect(byProduct.map(({ cause }) => cause)).toEqual(freed.slice(-10))
+    const byVendor = entries.filter(({ actor }) => actor !== 'product').map(({ type }) => type)
+    const round = ['suspended', 'reactivated', 'activation_freed']
+    expect(byVendor).toEqual(['issued', ...round, ...round, ...round, ...round])
+    // Entries that were deleted from the history stay counted.
+    const today = new Date().toISOString().slice(0, 10)
+    const { accountId, applicationId } = own
+    const { days } = await own.licensing.getApplicationDays({
+      accountId,
+      applicationId,
+      from: today,
+      to: today,
+    })
+    expect(days.at(-1)).toMatchObject({ activationsFreed: 44n })
+  },
+)

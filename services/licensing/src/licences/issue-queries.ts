@@ -70,7 +70,7 @@ export async function insertLicences(
       where p.status = 'active' and (g.expires_on is null or g.expires_on > now())
       order by g.application_id, g.${sql.unsafe(identity)}, g.ordinality
       on conflict (application_id, ${sql.unsafe(identity)}) where ${sql.unsafe(identity)} is not null do nothing
-      returning id, application_id, plan_id, domains, created_at
+      returning id, application_id, plan_id, domains, max_concurrent, created_at
     ),
     captured as (${storeSnapshotsOfInserted(sql)}),
     recorded as (
@@ -80,6 +80,10 @@ export async function insertLicences(
     found_by as (
       insert into licence_hosts (application_id, host, licence_id)
       select distinct i.application_id, domain, i.id from inserted i, unnest(i.domains) as domain
+    ),
+    floating as (
+      insert into floating_licences (licence_id, activations)
+      select id, 0 from inserted where max_concurrent is not null
     ),
     counted as (
       insert into plan_counts (plan_id, shard, active)

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { keyed } from '@licensing/changes/testing/keyed'
 import { expect, test } from 'vitest'
 import {
@@ -27,7 +28,7 @@ const search = async (q: string) => {
   return found.map(({ licence }) => licence!.id)
 }
 
-test('the new key activates, and the former one is unknown at once, on every replica', async () => {
+fullTest('the new key activates, and the former one is unknown at once, on every replica', async () => {
   const licence = await given()
   const other = (await harness.replica()).products
   const activation = await givenActivation(harness.products, licence)

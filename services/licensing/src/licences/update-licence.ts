@@ -16,7 +16,7 @@ import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { leads, statuses, statusOf } from '../lifecycle/licence.ts'
 import type { LicenceState } from '../lifecycle/licence.ts'
 import { conflictOf, licenceNotFound, planArchived } from '../lifecycle/refusals.ts'
-import { writeHosts } from './update-queries.ts'
+import { writeFloating, writeHosts } from './update-queries.ts'
 
 /** Changes a licence's own fields (docs/guides/licences.md, "Find and change a licence"). */
 export const updateLicence: Handler<'updateLicence'> = async ({ change }, request) =>
@@ -66,6 +66,7 @@ async function update(tx: Transaction, request: UpdateLicenceRequest): Promise<L
   if (isReactivated) licence.reactivated_at = timeAfterKnownEvents(purchased, now)
   if ('expires_on' in requested) moveEnd(changes, purchased)
   await writeHosts(tx, licence, former.domains)
+  await writeFloating(tx, licence, former)
   await writeChanges(tx, changes)
   return licence
 }

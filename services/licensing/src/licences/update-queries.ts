@@ -21,6 +21,22 @@ export async function writeHosts(sql: Sql, licence: LicenceRow, former: string[]
   }
 }
 
+type Concurrent = Pick<LicenceRow, 'id' | 'max_concurrent'>
+
+/** Makes a licence, which the transaction has locked, floating or not, if that has changed. */
+export async function writeFloating(sql: Sql, licence: Concurrent, former: Concurrent): Promise<void> {
+  const { id, max_concurrent: max } = licence
+  if ((max === null) === (former.max_concurrent === null)) return
+  if (max === null) {
+    await sql`delete from leases where licence_id = ${id}`
+    await sql`delete from floating_licences where licence_id = ${id}`
+  } else {
+    await sql`
+      insert into floating_licences (licence_id, activations, floating_since)
+      values (${id}, (select count(*) from activations where licence_id = ${id}), now())`
+  }
+}
+
 /** Replaces the key of a licence that the transaction has locked. */
 export async function replaceKey(sql: Sql, licenceId: string, key: string): Promise<LicenceRow> {
   const [row] = await sql<LicenceRow[]>`

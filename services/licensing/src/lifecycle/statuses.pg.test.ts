@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import type { Sql } from '@licensing/database/connect'
 import { expect, test } from 'vitest'
 import { licencesToSuspend } from '../plans/plan-queries.ts'
@@ -27,39 +28,45 @@ test('licence_statuses follows each insert and update of licences', async () => 
   expect(await findWrongStatuses({ sql })).toEqual([])
 })
 
-test('a change of one licence reads only its row, even if the session has changed many before', async () => {
-  await using given = await givenDatabase()
-  const { sql } = given
-  await insertLicences(sql, 1, 5_000)
-  await sql`vacuum analyze licence_statuses`
-  for (const status of ['suspended', 'active', 'suspended', 'active', 'suspended', 'active']) {
-    await sql`update licences set status = ${status}`
-  }
-  const read = await sql.begin(async (tx) => {
-    const before = await rowsRead(tx)
-    await tx`update licences set status = 'revoked' where id = 'lic_4999'`
-    return (await rowsRead(tx)) - before
-  })
-  expect(read).toBe(1)
-})
-
-test('an archive and a sweep lock only the licences of their step, whatever the planner’s estimates are', async () => {
-  await using given = await givenDatabase(2)
-  const { sql } = given
-  await insertLicences(sql, -10_000, -1)
-  for (const table of ['licences', 'licence_statuses'])
-    await sql`delete from ${sql(table)} where expires_on is null`
-  const lockedBy = (selection: (tx: Sql) => Selection) =>
-    sql.begin(async (tx) => {
-      // The planner then assumes that reading the whole table is faster than look-ups.
-      await tx`set local random_page_cost = 1000`
-      expect(await tx`${selection(tx)}`).toHaveLength(100)
-      const free = await sql`select id from licences for update skip locked`
-      return 5_000 - free.length
+fullTest(
+  'a change of one licence reads only its row, even if the session has changed many before',
+  async () => {
+    await using given = await givenDatabase()
+    const { sql } = given
+    await insertLicences(sql, 1, 5_000)
+    await sql`vacuum analyze licence_statuses`
+    for (const status of ['suspended', 'active', 'suspended', 'active', 'suspended', 'active']) {
+      await sql`update licences set status = ${status}`
+    }
+    const read = await sql.begin(async (tx) => {
+      const before = await rowsRead(tx)
+      await tx`update licences set status = 'revoked' where id = 'lic_4999'`
+      return (await rowsRead(tx)) - before
     })
-  expect(await lockedBy((tx) => licencesPast(tx, undefined, 100))).toBe(100)
-  expect(await lockedBy((tx) => licencesToSuspend(tx, archived, '', 100))).toBe(100)
-})
+    expect(read).toBe(1)
+  },
+)
+
+fullTest(
+  'an archive and a sweep lock only the licences of their step, whatever the planner’s estimates are',
+  async () => {
+    await using given = await givenDatabase(2)
+    const { sql } = given
+    await insertLicences(sql, -10_000, -1)
+    for (const table of ['licences', 'licence_statuses'])
+      await sql`delete from ${sql(table)} where expires_on is null`
+    const lockedBy = (selection: (tx: Sql) => Selection) =>
+      sql.begin(async (tx) => {
+        // The planner then assumes that reading the whole table is faster than look-ups.
+        await tx`set local random_page_cost = 1000`
+        expect(await tx`${selection(tx)}`).toHaveLength(100)
+        const free = await sql`select id from licences for update skip locked`
+        return 5_000 - free.length
+      })
+    expect(await lockedBy((tx) => licencesPast(tx, undefined, 100))).toBe(100)
+    expect(await lockedBy((tx) => licencesToSuspend(tx, archived, '', 100))).toBe(100)
+  },
+)
 
 test('a sweep and an archive find their licences in the right index, with a generic plan', async () => {
   await using given = await givenDatabase()

@@ -4,7 +4,7 @@ import { forFile, planCopy } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
 import { givenPlan, issue, findWrongSnapshots, verbOn, importItems, atOnce } from '../../test/makers.ts'
 import { provision, unique } from '../../test/purchases.ts'
-import { expectNoDeadlock, rounds, startReplicas } from '../../test/races.ts'
+import { expectNoDeadlock, rounds, startReplicas, untilAvailable } from '../../test/races.ts'
 
 const { harness, either } = await forFile(startReplicas)
 
@@ -60,7 +60,9 @@ test('while a plan changes, each new licence gets the entitlements of one of its
     const plan = await givenPlan(harness, { entitlements: seats('0') })
     const values = Array.from({ length: 12 }, (_, at) => `${at + 1}`)
     const changing = values.map((value, at) => change(either(at), plan, value))
-    const licences = await atOnce(24, (at) => ways[at % ways.length]!(either(at + round), plan.id))
+    const licences = await atOnce(24, (at) =>
+      untilAvailable(() => ways[at % ways.length]!(either(at + round), plan.id)),
+    )
     await Promise.all(changing)
     for (const licence of licences) {
       const { entitlements, planDrift } = await either(round).licensing.getLicence(verbOn(harness, licence))

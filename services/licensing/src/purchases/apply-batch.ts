@@ -9,13 +9,8 @@ import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
 import { areLocked, lockPurchasedLicences, readForEffects, renewalsUntil } from './lock-purchased-licences.ts'
 import type { EffectsOn } from './lock-purchased-licences.ts'
-import {
-  findDecidingRenewals,
-  findNewestLicences,
-  findProvisions,
-  lockCustomers,
-  lockPlansOf,
-} from './purchase-queries.ts'
+import { findNewestLicences, findProvisions, lockCustomers } from './provision-queries.ts'
+import { findDecidingRenewals, lockPlansOf } from './purchase-queries.ts'
 import type { Wanted } from './purchase-queries.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'

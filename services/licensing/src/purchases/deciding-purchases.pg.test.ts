@@ -12,7 +12,7 @@ import type { Purchase } from './purchase.ts'
 import { upsertPurchases } from './purchase-queries.ts'
 import { newPurchase } from './purchased-licence.ts'
 
-const licencesDrawn = isFull ? 3_000 : 400
+const licencesDrawn = isFull ? 3_000 : 150
 const now = new Date()
 /** Few different seconds, so that many events are in the same one. Seconds after 60 are in the future. */
 const second = (n: number) => new Date(Math.floor(now.getTime() / 1_000 - 60 + n) * 1_000)

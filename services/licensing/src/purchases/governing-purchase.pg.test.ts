@@ -24,7 +24,7 @@ import {
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
 import type { Bought, EffectFields } from '../../test/purchases.ts'
-import { lockCustomers } from './purchase-queries.ts'
+import { lockCustomers } from './provision-queries.ts'
 
 const harness = await forFile(startHarness)
 

@@ -6,15 +6,14 @@ import { effectMeanings } from './effect.ts'
 import type { LaterEffect, PaidEffect } from './effect.ts'
 import { recentPurchases } from './governing-purchase.ts'
 import { metadataLimits } from '@licensing/proto/metadata'
+import { findBringing, findPaidEntries } from './paid-metadata-queries.ts'
 import { fellAt, inOrderOfTime } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 import {
-  findBringing,
   findDecidingPurchases,
   findDecidingRenewals,
   findKnownEffects,
   findLastFallenAfter,
-  findPaidEntries,
   lockLicences,
 } from './purchase-queries.ts'
 import type { EffectName, RenewalsUntil, Wanted } from './purchase-queries.ts'

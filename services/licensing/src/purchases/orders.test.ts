@@ -19,7 +19,7 @@ import {
 } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
-const numRuns = Number(process.env['ORDER_RUNS'] ?? (isFull ? 400 : 100))
+const numRuns = Number(process.env['ORDER_RUNS'] ?? (isFull ? 400 : 40))
 
 const now = new Date('2026-06-01T00:00:00Z')
 const customer = {

@@ -1,78 +1,14 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
-import { inOrderOf, insertRows, rowsOf } from '@licensing/database/row-queries'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { databaseTime } from '@licensing/database/time-queries'
-import { skipLocked, statusIn } from '../lifecycle/licence-queries.ts'
+import { skipLocked } from '../lifecycle/licence-queries.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
-import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { recentPurchases } from './governing-purchase.ts'
-import type { Bringing, PaidEntry } from './paid-metadata.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { lockedColumns } from './purchased-licence.ts'
 import type { LockedLicence } from './purchased-licence.ts'
-
-/** A customer of an application. */
-export interface Customer {
-  accountId: string
-  applicationId: string
-  externalRef: string
-}
-
-/** Locks customers, so that two payments of one customer do not both create a licence. */
-export async function lockCustomers(sql: Sql, customers: Customer[]): Promise<void> {
-  await sql`
-    select pg_advisory_xact_lock(hashtextextended(customer, 0)) from (
-      select distinct customer
-      from unnest(${customers.map((one) => `${one.applicationId} ${one.externalRef}`)}::text[]) as customer
-      order by customer offset 0
-    ) as ordered`
-}
-
-export interface PurchaseName {
-  accountId: string
-  applicationId: string
-  purchaseRef: string
-}
-
-/** The licence that a purchase provisioned. */
-export interface Provision {
-  licence_id: string
-  /** Whether it created the licence. */
-  created: boolean
-}
-
-/** The licences that these purchases provisioned, in the order of `names`. */
-export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(Provision | undefined)[]> {
-  const columns = { account_id: 'text', application_id: 'text', purchase_ref: 'text' } as const
-  const given = names.map(({ accountId: account_id, applicationId: application_id, purchaseRef }) => {
-    return { account_id, application_id, purchase_ref: purchaseRef }
-  })
-  const rows = await sql<(Provision & { ordinality: bigint })[]>`
-    select name.ordinality, p.licence_id, p.created
-    from ${rowsOf(sql, columns, given)} name
-    join provisions p on p.application_id = name.application_id and p.payment_ref = name.purchase_ref
-    join licences l on l.id = p.licence_id and l.account_id = name.account_id`
-  return inOrderOf(names, rows)
-}
-
-/** The newest licence of each customer that a payment can change, in the order of `customers`. */
-export async function findNewestLicences(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
-  const columns = { account_id: 'text', application_id: 'text', external_ref: 'text' } as const
-  const given = customers.map(({ accountId: account_id, applicationId: application_id, externalRef }) => {
-    return { account_id, application_id, external_ref: externalRef }
-  })
-  const rows = await sql<{ ordinality: bigint; id: string }[]>`
-    select customer.ordinality, l.id
-    from ${rowsOf(sql, columns, given)} customer
-    cross join lateral (
-      select id from licences
-      where application_id = customer.application_id and account_id = customer.account_id
-        and external_ref = customer.external_ref and ${statusIn(sql, payable)}
-      order by id desc limit 1
-    ) l`
-  return inOrderOf(customers, rows).map((row) => row?.id)
-}
 
 /** A licence, and the purchases whose rows a transaction changes. */
 export interface Wanted {
@@ -259,49 +195,6 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
     ) e`
 }
 
-/** The purchases of these licences that bring metadata and are ordered within these times. */
-export async function findBringing(
-  sql: Sql,
-  ranges: { licence_id: string; from: Date; to: Date }[],
-): Promise<(Bringing & { licence_id: string })[]> {
-  if (ranges.length === 0) return []
-  return sql<(Bringing & { licence_id: string })[]>`
-    select p.licence_id, p.purchase_ref, p.ordered_at, p.metadata
-    from ${rowsOf(sql, { licence_id: 'text', from: 'timestamptz', to: 'timestamptz' }, ranges)} range
-    join purchases p on p.licence_id = range.licence_id and p.ordered_at between range."from" and range."to"
-      and p.metadata <> '{}'`
-}
-
-/**
- * The entries of these licences that are among the first `limit`, and those with these names.
- */
-export async function findPaidEntries(
-  sql: Sql,
-  wanted: { licence_id: string; names: string[]; limit: number }[],
-): Promise<PaidEntry[]> {
-  if (wanted.length === 0) return []
-  return sql<PaidEntry[]>`
-    select e.licence_id, e.name, e.value, e.first_ordered_at, e.first_ref, e.last_ordered_at, e.last_ref
-    from ${rowsOf(sql, { licence_id: 'text', names: 'text[]', limit: 'int' }, wanted)} wanted
-    cross join lateral (
-      (select * from paid_metadata where licence_id = wanted.licence_id
-        order by first_ordered_at, first_ref, name limit wanted."limit")
-      union
-      select * from paid_metadata where licence_id = wanted.licence_id and name = any(wanted.names)
-    ) e`
-}
-
-export async function upsertPaidEntries(sql: Sql, entries: PaidEntry[]): Promise<void> {
-  await insertRows(
-    sql,
-    'paid_metadata',
-    entries,
-    sql`on conflict (licence_id, name) do update set
-      value = excluded.value, first_ordered_at = excluded.first_ordered_at, first_ref = excluded.first_ref,
-      last_ordered_at = excluded.last_ordered_at, last_ref = excluded.last_ref`,
-  )
-}
-
 export async function upsertPurchases(
   sql: Sql,
   purchases: (Purchase & { fallen: boolean })[],
@@ -366,14 +259,4 @@ export async function replaceRenewedSnapshot(
 
 export async function insertEffects(sql: Sql, effects: EffectRow[]): Promise<void> {
   await insertRows(sql, 'purchase_effects', effects)
-}
-
-/** A payment that provisioned a licence. */
-export interface NewProvision extends Provision {
-  application_id: string
-  payment_ref: string
-}
-
-export async function insertProvisions(sql: Sql, provisions: NewProvision[]): Promise<void> {
-  await insertRows(sql, 'provisions', provisions)
 }

@@ -17,6 +17,7 @@ import { assigned } from '../activations/give-slot.ts'
 import type { Slot } from '../activations/give-slot.ts'
 import { assignSlots } from '../activations/slots.ts'
 import { refused } from '../activations/may-run.ts'
+import type { RefusalReason } from '../activations/may-run.ts'
 import { grantMessage } from '../activations/token.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import { insertHistory } from '../lifecycle/history-queries.ts'
@@ -94,12 +95,18 @@ async function startTrial(tx: Transaction, clock: () => Date, asked: Asked): Pro
   const licenceKey = trial?.key ?? (await createTrial(tx, asked, plan))
   const applicant = { licenceKey, fingerprint, ...installation, lifeSeconds, isOffline: false }
   const [outcome] = await assignSlots(tx, clock, [applicant])
-  if (outcome!.kind === 'refused' && isOver(outcome!.reason)) throw refused('trial_used')
+  if (outcome!.kind === 'refused' && isOver[outcome!.reason]) throw refused('trial_used')
   return { ...assigned(outcome!), installation, licenceKey, isNew: !trial }
 }
 
 /** Whether a licence that is refused for this reason was a trial that has ended. */
-const isOver = (reason: string) => reason !== 'suspended' && reason !== 'domain_not_allowed'
+const isOver: Record<RefusalReason, boolean> = {
+  suspended: false,
+  domain_not_allowed: false,
+  expired: true,
+  revoked: true,
+  retired: true,
+}
 
 /** @returns the licence's key */
 async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Promise<string> {

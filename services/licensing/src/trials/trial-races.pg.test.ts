@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { newId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { setQuota } from '@licensing/quotas/quota-queries'
@@ -52,7 +53,7 @@ const countLicences = async (plan: PlanCopy) => {
   return row!
 }
 
-test('50 starts of one machine at once on two replicas are one trial with one activation', async () => {
+fullTest('50 starts of one machine at once on two replicas are one trial with one activation', async () => {
   for (const _round of rounds) {
     const plan = await givenTrialPlan()
     const answers = await atOnce(50, (at) => untilAvailable(() => start(either(at), plan, 'machine')))

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import type { Licence } from '@licensing/proto/licensing'
 import type { TokenGrant } from '@licensing/proto/products'
 import { constantFrom, sample } from 'fast-check'
@@ -50,7 +51,7 @@ test('if 300 clients of two replicas activate at once, exactly max_concurrent ge
   await expectNoDeadlock(harness)
 })
 
-test('if leases end while others refresh and activate, each lease that is given was free', async () => {
+fullTest('if leases end while others refresh and activate, each lease that is given was free', async () => {
   for (const _ of rounds) {
     const licence = await given({ maxConcurrent: 10 })
     const grants = await atOnce(10, (at) => activate(harness.products, licence, { fingerprint: `m-${at}` }))
@@ -150,31 +151,34 @@ const calls: ((at: Target) => Promise<unknown>)[] = [
 ]
 const expected = new Set(['ok', 'limit_reached', 'not_found'])
 
-test('after any concurrent calls, leases are consistent and never more than max_concurrent, and no call deadlocks', async () => {
-  for (const _ of rounds) {
-    const licences = await Promise.all(
-      [1, 3, 8].map((maxConcurrent) => given({ maxConcurrent, maxActivations: 30 })),
-    )
-    const targets = await Promise.all(
-      licences.map(async (licence) => ({
-        licence,
-        grant: (await activate(harness.products, licence, { fingerprint: 'first' })).grant!,
-        stop: watch(licence),
-      })),
-    )
-    const outcomes = await Promise.allSettled(
-      sample(constantFrom(...calls), 150).map((call, at) =>
-        untilAvailable(() => call({ ...targets[at % 3]!, replica: replicaAt(at) })),
-      ),
-    )
-    expect(codes(outcomes).filter((code) => !expected.has(code))).toEqual([])
-    for (const { licence, stop } of targets) {
-      expect(await stop()).toBeLessThanOrEqual(licence.restrictions!.maxConcurrent!)
+fullTest(
+  'after any concurrent calls, leases are consistent and never more than max_concurrent, and no call deadlocks',
+  async () => {
+    for (const _ of rounds) {
+      const licences = await Promise.all(
+        [1, 3, 8].map((maxConcurrent) => given({ maxConcurrent, maxActivations: 30 })),
+      )
+      const targets = await Promise.all(
+        licences.map(async (licence) => ({
+          licence,
+          grant: (await activate(harness.products, licence, { fingerprint: 'first' })).grant!,
+          stop: watch(licence),
+        })),
+      )
+      const outcomes = await Promise.allSettled(
+        sample(constantFrom(...calls), 150).map((call, at) =>
+          untilAvailable(() => call({ ...targets[at % 3]!, replica: replicaAt(at) })),
+        ),
+      )
+      expect(codes(outcomes).filter((code) => !expected.has(code))).toEqual([])
+      for (const { licence, stop } of targets) {
+        expect(await stop()).toBeLessThanOrEqual(licence.restrictions!.maxConcurrent!)
+      }
+      await expectLeasesConsistent(harness)
     }
-    await expectLeasesConsistent(harness)
-  }
-  await expectNoDeadlock(harness)
-})
+    await expectNoDeadlock(harness)
+  },
+)
 
 test('while the limit is set, lowered and removed, no call deadlocks and leases stay consistent', async () => {
   for (const _ of rounds.slice(0, rounds.length / 2)) {

@@ -1,10 +1,11 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { create } from '@bufbuild/protobuf'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { RestrictionsSchema } from '@licensing/proto/licensing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { TokenGrant } from '@licensing/proto/products'
 import { constantFrom, sample } from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { sweepExpiries } from '../../src/sweeps/sweep-expiries.ts'
 import {
   activeOn,
@@ -63,43 +64,47 @@ const vendorCalls: ((at: Place) => Promise<unknown>)[] = [
 
 const expected = new Set(['conflict', 'plan_archived', 'licence_refused', 'limit_reached', 'not_found'])
 
-test('calls of products and the vendor, payments, an archive and sweeps at once: no deadlock, and every revocation is listed', async () => {
-  for (let round = 0; round < raceRounds; round += 1) {
-    const plan = await givenPlan(harness)
-    const licences = await atOnce(6, async () => {
-      const licence = await bought(harness, plan.id)
-      const restrictions = create(RestrictionsSchema, { maxActivations: 4 })
-      return update(harness, licence, { restrictions })
-    })
-    const grants = await Promise.all(
-      licences.map((licence) => givenActivation(harness.products, licence, { fingerprint: 'first' })),
-    )
-    // The licences look imported and not yet seen, so that the calls take the locks for both.
-    await harness.sql`update licences set legacy_key = 'old-' || id, seen = false where plan_id = ${plan.id}`
-    const drawn = [
-      ...sample(constantFrom(...productCalls), 60),
-      ...sample(constantFrom(...vendorCalls), 20),
-    ].toSorted(() => Math.random() - 0.5)
-    const outcomes = await Promise.allSettled([
-      archiveAndRestore(plan),
-      ...drawn.map((call, at) =>
-        untilAvailable(() =>
-          call({
-            replica: at % 2 === 0 ? harness : other,
-            licence: licences[at % 6]!,
-            grant: grants[at % 6]!,
-          }),
+fullTest(
+  'calls of products and the vendor, payments, an archive and sweeps at once: no deadlock, and every revocation is listed',
+  async () => {
+    for (let round = 0; round < raceRounds; round += 1) {
+      const plan = await givenPlan(harness)
+      const licences = await atOnce(6, async () => {
+        const licence = await bought(harness, plan.id)
+        const restrictions = create(RestrictionsSchema, { maxActivations: 4 })
+        return update(harness, licence, { restrictions })
+      })
+      const grants = await Promise.all(
+        licences.map((licence) => givenActivation(harness.products, licence, { fingerprint: 'first' })),
+      )
+      // The licences look imported and not yet seen, so that the calls take the locks for both.
+      await harness.sql`update licences set legacy_key = 'old-' || id, seen = false where plan_id = ${plan.id}`
+      const drawn = [
+        ...sample(constantFrom(...productCalls), 60),
+        ...sample(constantFrom(...vendorCalls), 20),
+      ].toSorted(() => Math.random() - 0.5)
+      const outcomes = await Promise.allSettled([
+        archiveAndRestore(plan),
+        ...drawn.map((call, at) =>
+          untilAvailable(() =>
+            call({
+              replica: at % 2 === 0 ? harness : other,
+              licence: licences[at % 6]!,
+              grant: grants[at % 6]!,
+            }),
+          ),
         ),
-      ),
-    ])
-    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
-    const surprises = refused.filter((error: { code: string }) => !expected.has(error.code))
-    expect(surprises).toEqual([])
-    expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
-    await expectAllListed(licences)
-  }
-  expect(await deadlocks(harness)).toBe(0)
-}, 600_000)
+      ])
+      const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+      const surprises = refused.filter((error: { code: string }) => !expected.has(error.code))
+      expect(surprises).toEqual([])
+      expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
+      await expectAllListed(licences)
+    }
+    expect(await deadlocks(harness)).toBe(0)
+  },
+  600_000,
+)
 
 async function archiveAndRestore(plan: PlanCopy): Promise<void> {
   for (let time = 0; time < 3; time += 1) {

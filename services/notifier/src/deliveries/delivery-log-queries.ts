@@ -101,8 +101,8 @@ function select(sql: Sql, filter: DeliveryFilter, status: Statement) {
 // A delivery's id contains a time within this margin of its created_at.
 const idMarginMs = 5 * 60_000
 
-/** Filters by created_at, and by the corresponding range of ids, because the indexes contain the id. */
-function createdIn(sql: Sql, { since, until }: DeliveryFilter): Statement {
+/** Filters deliveries `d` by created_at, and by the corresponding range of ids, because the indexes contain the id. */
+export function createdIn(sql: Sql, { since, until }: Pick<DeliveryFilter, 'since' | 'until'>): Statement {
   const idAt = (time: Date, marginMs: number) => idOf('dlv', new Date(time.getTime() + marginMs), 0n)
   const from = since && sql`and d.created_at >= ${since} and d.id >= ${idAt(since, -idMarginMs)}`
   const to = until && sql`and d.created_at < ${until} and d.id < ${idAt(until, idMarginMs)}`

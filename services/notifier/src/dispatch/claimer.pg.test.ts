@@ -29,7 +29,10 @@ interface Blocked {
 /** An endpoint that answers in 10 ms, and always has the same number of deliveries queued. */
 const busy = { id: 'whe_busy', accountId: 'acct_blocked' }
 
-/** The claimer of a process whose attempts never end, except those at the busy endpoint. */
+/** An endpoint that answers in 20 ms. */
+const quick = { id: 'whe_quick', accountId: 'acct_quick' }
+
+/** The claimer of a process whose attempts never end, except those at the busy and the quick endpoint. */
 async function startClaimer() {
   await using started = new AsyncDisposableStack()
   const { sql } = started.use(await givenDatabase({ settings: sessionSettings }))
@@ -47,11 +50,17 @@ async function startClaimer() {
     queue(scheduler, busy, 1)
     startAttempts()
   }
+  const end = (claimed: ClaimedDelivery) => {
+    scheduler.ended(claimed, 'delivered', performance.now())
+    startAttempts()
+  }
   const startAttempts = () => {
     const now = performance.now()
     for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) {
-      if (pick.settings.id === busy.id) answer(pick.claimed).catch(() => {})
+      const { claimed, settings } = pick
+      if (settings.id === busy.id) answer(claimed).catch(() => {})
       else sent.push(pick)
+      if (settings.id === quick.id) setTimeout(() => end(claimed), 20)
     }
   }
   const claimer = new Claimer({
@@ -203,3 +212,25 @@ test.concurrent.each(counts.flatMap((count) => kinds.map((kind) => ({ count, ...
     await eventually(() => expect(sentTo('whe_well')).toContain('second_whe_well_1'), { timeoutMs: 10_000 })
   },
 )
+
+test('deliveries that are released while others are claimed are sent before those that follow them', async () => {
+  await using notifier = await startClaimer()
+  const { sql, scheduler, claimer, sentTo } = notifier
+  await givenEndpoints(sql, [quick])
+  const [count, since] = [3_000, new Date(Date.now() - 60_000)]
+  await givenRetries(sql, [quick], { prefix: 'dlv_', each: count, dueAt: since })
+  await sql`update deliveries set sequence = split_part(id, '_', 4)::int`
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    select recorded_at, account_id, sequence, application_id, id, '{}' from deliveries`
+  // As if the endpoint were too slow for all that is queued, again and again.
+  scheduler.tick = () => scheduler.drop(quick.id)
+  claimer.start()
+  // A delivery is sent again when its lease ends, because no attempt is recorded.
+  const places = () => [...new Set(sentTo(quick.id))].map((id) => Number(id.split('_').at(-1)))
+  while (places().length < count) {
+    await sleep(5)
+    claimer.wake()
+  }
+  expect(Math.max(...places().map((place, at) => Math.abs(place - at - 1)))).toBeLessThanOrEqual(64)
+})

@@ -6,7 +6,7 @@ import type { Logger } from '@licensing/process/log'
 import { maxIdleMs, Loop } from '@licensing/process/loop'
 import type { LoopOptions } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@licensing/process/clock'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import {
   claimDue,
@@ -58,6 +58,7 @@ export class Claimer {
   readonly #backlogged = new Set<string>()
   /** The last account whose endpoints were looked at. */
   #afterAccount = ''
+  #turn: Promise<unknown> = Promise.resolve()
   #isStopping = false
 
   constructor(options: ClaimerOptions) {
@@ -111,7 +112,10 @@ export class Claimer {
   /** Releases deliveries that wait again, because their endpoint is paused. */
   release(claimed: ClaimedDelivery[]): void {
     if (claimed.length === 0) return
-    this.#release(claimed).then(
+    const endpointIds = new Set(claimed.map(({ delivery }) => delivery.endpoint_id))
+    // Deliveries that were claimed meanwhile follow these.
+    const following = () => [...endpointIds].flatMap((id) => this.#options.scheduler.drop(id))
+    this.#inTurn(() => this.#release([...claimed, ...following()])).then(
       () => this.#claimLoop.wake(),
       (error: unknown) =>
         this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
@@ -135,62 +139,76 @@ export class Claimer {
     const next = await findNextDueAt(this.#options.sql)
     const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : maxIdleMs
     if (waitMs > 0) return Math.min(waitMs, maxIdleMs)
-    await this.#claimDue()
+    await this.#claimAllDue()
     return pollMs
   }
 
-  async #claimDue(): Promise<void> {
-    const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
+  /**
+   * Claims and releases take turns. A claim beside a release skips the rows that are being released, and would send those that
+   * follow them first.
+   */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const result = this.#turn.then(work)
+    this.#turn = result.catch(() => {})
+    return result
+  }
+
+  async #claimAllDue(): Promise<void> {
     // Endpoints without a claimed delivery. They are left out of the next search, so that the loop ends.
     const withoutClaims: string[] = []
-    while (!this.#isStopping) {
-      const full = scheduler.full()
-      if (full === null) return
-      const unreadable = cache.unreadable()
-      if (unreadable.length > 0) this.#reportLoop.wakeIn(reportMs.busy)
-      full.endpoints.push(...unreadable, ...withoutClaims)
-      const claimId = randomUUID()
-      const leaseEndsAt = performance.now() + leaseMs
-      const capacity = (row: EndpointRow) => {
-        const settings = cache.open(row)
-        return settings && !settings.paused ? scheduler.capacity(settings) : 0
-      }
-      const { dueEndpoints, endpoints, claimed } = await claimDue(sql, {
-        now: clock.now(),
-        full,
-        afterAccount: this.#afterAccount,
-        capacity,
-        limit: maxClaimed,
-        claimId,
-        leaseMs,
-        keptSince: this.#options.keptSince(),
-      })
-      if (dueEndpoints.length === 0) return
-      this.#afterAccount = dueEndpoints.at(-1)!.account_id
-      const claimedFrom = new Set(claimed.map((delivery) => delivery.endpoint_id))
-      withoutClaims.push(...dueEndpoints.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
-      const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
-      const paused: ClaimedDelivery[] = []
-      for (const { body, ...delivery } of claimed) {
-        const known = settings.get(delivery.endpoint_id)
-        if (!known || body === null) continue
-        const own = { delivery: { ...delivery, body }, claimId, leaseEndsAt }
-        // The endpoint may have been paused meanwhile.
-        if (known.paused) paused.push(own)
-        else scheduler.add(known, own)
-      }
-      await this.#release(paused)
-      for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
-      this.onQueued()
-      startAttempts()
-      const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
-      if (expired.length > 0) await abandonExpired(sql, claimId, expired)
+    while (!this.#isStopping) if (!(await this.#inTurn(() => this.#claimDue(withoutClaims)))) return
+  }
+
+  /** @returns whether more may be due */
+  async #claimDue(withoutClaims: string[]): Promise<boolean> {
+    const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
+    const full = scheduler.full()
+    if (full === null) return false
+    const unreadable = cache.unreadable()
+    if (unreadable.length > 0) this.#reportLoop.wakeIn(reportMs.busy)
+    full.endpoints.push(...unreadable, ...withoutClaims)
+    const claimId = randomUUID()
+    const leaseEndsAt = performance.now() + leaseMs
+    const capacity = (row: EndpointRow) => {
+      const settings = cache.open(row)
+      return settings && !settings.paused ? scheduler.capacity(settings) : 0
     }
+    const { dueEndpoints, endpoints, claimed } = await claimDue(sql, {
+      now: clock.now(),
+      full,
+      afterAccount: this.#afterAccount,
+      capacity,
+      limit: maxClaimed,
+      claimId,
+      leaseMs,
+      keptSince: this.#options.keptSince(),
+    })
+    if (dueEndpoints.length === 0) return false
+    this.#afterAccount = dueEndpoints.at(-1)!.account_id
+    const claimedFrom = new Set(claimed.map((delivery) => delivery.endpoint_id))
+    withoutClaims.push(...dueEndpoints.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
+    const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
+    const paused: ClaimedDelivery[] = []
+    for (const { body, ...delivery } of claimed) {
+      const known = settings.get(delivery.endpoint_id)
+      if (!known || body === null) continue
+      const own = { delivery: { ...delivery, body }, claimId, leaseEndsAt }
+      // The endpoint may have been paused meanwhile.
+      if (known.paused) paused.push(own)
+      else scheduler.add(known, own)
+    }
+    await this.#release(paused)
+    for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
+    this.onQueued()
+    startAttempts()
+    const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
+    if (expired.length > 0) await abandonExpired(sql, claimId, expired)
+    return true
   }
 
   async #tick(): Promise<'idle' | void> {
     const { scheduler, startAttempts } = this.#options
-    await this.#release(scheduler.tick(performance.now()))
+    await this.#inTurn(() => this.#release(scheduler.tick(performance.now())))
     startAttempts()
     if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
   }

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { failWrites } from '@licensing/test-support/failing-writes'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver, ReceivedRequest } from '@licensing/test-support/https-receiver'
@@ -17,7 +18,7 @@ function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promi
   )
 }
 
-test('endpoints that never answer do not delay others', async () => {
+fullTest('endpoints that never answer do not delay others', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith(({ path }) => (path === '/well' ? {} : 'hang'))
   await using notifier = await startTestNotifier({ slots: 40 })
@@ -44,28 +45,31 @@ test('endpoints that never answer do not delay others', async () => {
   await receiver.pause()
 })
 
-test('an endpoint receives more deliveries than its queue can contain, each once, 2 at a time at first and at most 32', async () => {
-  let inFlight = 0
-  const seen: number[] = []
-  await using receiver = await startHttpsReceiver()
-  receiver.answerWith(() => {
-    inFlight += 1
-    seen.push(inFlight)
-    setTimeout(() => (inFlight -= 1), 100)
-    return { delayMs: 100 }
-  })
-  await using notifier = await startTestNotifier({ slots: 200 })
-  await notifier.register(receiver.url())
-  // After answers of 100 ms the queue has 20 places for each of the 32 in flight.
-  await notifier.happen(1_000)
-  await receiver.received(1_000)
-  expect(Math.max(...seen.slice(0, 2))).toBeLessThanOrEqual(2)
-  expect(Math.max(...seen)).toBeLessThanOrEqual(32)
-  expect(Math.max(...seen)).toBeGreaterThan(24)
-  const delivered = () => notifier.sql`select 1 from deliveries where status = 'delivered'`
-  await eventually(async () => expect(await delivered()).toHaveLength(1_000))
-  expect(receiver.requests).toHaveLength(1_000)
-})
+fullTest(
+  'an endpoint receives more deliveries than its queue can contain, each once, 2 at a time at first and at most 32',
+  async () => {
+    let inFlight = 0
+    const seen: number[] = []
+    await using receiver = await startHttpsReceiver()
+    receiver.answerWith(() => {
+      inFlight += 1
+      seen.push(inFlight)
+      setTimeout(() => (inFlight -= 1), 100)
+      return { delayMs: 100 }
+    })
+    await using notifier = await startTestNotifier({ slots: 200 })
+    await notifier.register(receiver.url())
+    // After answers of 100 ms the queue has 20 places for each of the 32 in flight.
+    await notifier.happen(1_000)
+    await receiver.received(1_000)
+    expect(Math.max(...seen.slice(0, 2))).toBeLessThanOrEqual(2)
+    expect(Math.max(...seen)).toBeLessThanOrEqual(32)
+    expect(Math.max(...seen)).toBeGreaterThan(24)
+    const delivered = () => notifier.sql`select 1 from deliveries where status = 'delivered'`
+    await eventually(async () => expect(await delivered()).toHaveLength(1_000))
+    expect(receiver.requests).toHaveLength(1_000)
+  },
+)
 
 test('when an endpoint answers again, its retries do not delay new events of others', async () => {
   await using receiver = await startHttpsReceiver()
@@ -87,27 +91,30 @@ test('when an endpoint answers again, its retries do not delay new events of oth
   expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).not.toEqual([])
 })
 
-test('on a full disk the results of attempts and new events wait: no attempt is repeated and no event becomes a dead letter', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier()
-  const { sql } = notifier
-  await notifier.register(receiver.url())
-  const attempts = await failWrites(sql, 'attempts', '53100')
-  await notifier.happen(3)
-  await receiver.received(3)
-  // A result that the database refuses is dropped at its third try, an event at its fifth.
-  await eventually(async () => expect(await attempts.refused()).toBeGreaterThan(3))
-  const events = await failWrites(sql, 'events', '53200')
-  await notifier.happen(3)
-  await eventually(async () => expect(await events.refused()).toBeGreaterThan(5))
-  expect(await sql`select 1 from attempts`).toHaveLength(0)
-  await events.end()
-  await attempts.end()
-  await eventually(async () =>
-    expect(await sql`select 1 from deliveries where status = 'delivered' and attempt_count = 1`).toHaveLength(
-      6,
-    ),
-  )
-  expect(receiver.requests).toHaveLength(6)
-  expect(await sql`select 1 from dead_letters`).toHaveLength(0)
-})
+fullTest(
+  'on a full disk the results of attempts and new events wait: no attempt is repeated and no event becomes a dead letter',
+  async () => {
+    await using receiver = await startHttpsReceiver()
+    await using notifier = await startTestNotifier()
+    const { sql } = notifier
+    await notifier.register(receiver.url())
+    const attempts = await failWrites(sql, 'attempts', '53100')
+    await notifier.happen(3)
+    await receiver.received(3)
+    // A result that the database refuses is dropped at its third try, an event at its fifth.
+    await eventually(async () => expect(await attempts.refused()).toBeGreaterThan(3))
+    const events = await failWrites(sql, 'events', '53200')
+    await notifier.happen(3)
+    await eventually(async () => expect(await events.refused()).toBeGreaterThan(5))
+    expect(await sql`select 1 from attempts`).toHaveLength(0)
+    await events.end()
+    await attempts.end()
+    await eventually(async () =>
+      expect(
+        await sql`select 1 from deliveries where status = 'delivered' and attempt_count = 1`,
+      ).toHaveLength(6),
+    )
+    expect(receiver.requests).toHaveLength(6)
+    expect(await sql`select 1 from dead_letters`).toHaveLength(0)
+  },
+)

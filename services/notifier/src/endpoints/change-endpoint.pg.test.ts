@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
@@ -57,26 +58,29 @@ const idsOf = (requests: readonly ReceivedRequest[]) =>
 const sequencesOf = (requests: readonly ReceivedRequest[]) =>
   requests.map(({ body }) => (JSON.parse(body.toString()) as { sequence: number }).sequence)
 
-test('attempts in flight end at the old address, all others go to the new one, and each event arrives once', async () => {
-  const { notifier, path, change, arrived } = await given()
-  const moved = `/${newId('evt')}`
-  await notifier.happen(200)
-  // 32 attempts are in flight when the endpoint has answered for a while.
-  await eventually(() => expect(arrived()).toHaveLength(200))
-  receiver.answerWith({ delayMs: 300 })
-  const events = await notifier.happen(300)
-  await eventually(() => expect(arrived().length).toBeGreaterThanOrEqual(232))
-  await change({ url: receiver.url(moved), headers: { 'X-Own': 'own' } })
-  const changedAt = Date.now()
-  receiver.answerWith({})
-  await eventually(async () => expect((await notifier.deliveries({ status: 'pending' })).length).toBe(0))
-  const [before, after] = [arrived(path).slice(200), arrived(moved)]
-  expect(idsOf([...before, ...after]).toSorted()).toEqual(events.map(({ id }) => id).toSorted())
-  expect(after.length).toBeGreaterThan(200)
-  for (const { arrivedAt: at } of before) expect(at).toBeLessThan(changedAt + 1_000)
-  for (const { headers } of before) expect(headers).not.toHaveProperty('x-own')
-  for (const { headers } of after) expect(headers['x-own']).toBe('own')
-})
+fullTest(
+  'attempts in flight end at the old address, all others go to the new one, and each event arrives once',
+  async () => {
+    const { notifier, path, change, arrived } = await given()
+    const moved = `/${newId('evt')}`
+    await notifier.happen(200)
+    // 32 attempts are in flight when the endpoint has answered for a while.
+    await eventually(() => expect(arrived()).toHaveLength(200))
+    receiver.answerWith({ delayMs: 300 })
+    const events = await notifier.happen(300)
+    await eventually(() => expect(arrived().length).toBeGreaterThanOrEqual(232))
+    await change({ url: receiver.url(moved), headers: { 'X-Own': 'own' } })
+    const changedAt = Date.now()
+    receiver.answerWith({})
+    await eventually(async () => expect((await notifier.deliveries({ status: 'pending' })).length).toBe(0))
+    const [before, after] = [arrived(path).slice(200), arrived(moved)]
+    expect(idsOf([...before, ...after]).toSorted()).toEqual(events.map(({ id }) => id).toSorted())
+    expect(after.length).toBeGreaterThan(200)
+    for (const { arrivedAt: at } of before) expect(at).toBeLessThan(changedAt + 1_000)
+    for (const { headers } of before) expect(headers).not.toHaveProperty('x-own')
+    for (const { headers } of after) expect(headers['x-own']).toBe('own')
+  },
+)
 
 test('of concurrent changes of the signature one makes a secret, and all other changes are kept', async () => {
   const { notifier, change, arrived, show, secret } = await given()
@@ -122,44 +126,47 @@ test('headers are encrypted in the database, and bound to their endpoint', async
   expect(row!.text).not.toContain(Buffer.from('a value').toString('hex'))
 })
 
-test('a pause in the middle of a backlog stops it, and its end sends the rest in order, each once, beside an endpoint that never waits', async () => {
-  const { notifier, one, change, arrived, show, path } = await given()
-  const { calls, of, sql } = notifier
-  const other = `/${newId('evt')}`
-  await notifier.register(receiver.url(other))
-  receiver.answerWith(({ path: at }) => (at === path ? { delayMs: 20 } : {}))
-  const backlog = 300
-  await notifier.happen(backlog)
-  await eventually(() => expect(arrived().length).toBeGreaterThan(60))
-  await change({ paused: true })
-  // Attempts that were under way may end.
-  const claimed = () =>
-    sql`select from deliveries where endpoint_id = ${one.endpointId} and claim_id is not null`
-  await eventually(async () => expect(await claimed()).toHaveLength(0), { timeoutMs: 2_000 })
-  const sent = arrived().length
-  expect(sent).toBeLessThan(backlog)
-  await notifier.happen(5)
-  await eventually(() => expect(arrivedAt(receiver, other)).toHaveLength(backlog + 5))
-  expect(arrived()).toHaveLength(sent)
-  // Nothing looks for its deliveries.
-  const waiting = () => sql`select from waiting_endpoints where endpoint_id = ${one.endpointId}`
-  await eventually(async () => expect(await waiting()).toHaveLength(0))
-  expect(await show()).toMatchObject({ paused: true, status: 'enabled' })
-  const { deliveries } = await calls.listDeliveries({ ...one, ...firstPage, status: 'pending' })
-  for (const { nextAttemptAt, attemptCount } of deliveries) {
-    expect([nextAttemptAt, attemptCount]).toEqual([undefined, 0])
-  }
-  await change({ paused: false })
-  await eventually(() => expect(arrived()).toHaveLength(backlog + 5), { timeoutMs: 20_000 })
-  const rest = sequencesOf(arrived().slice(sent))
-  const inOrder = rest.toSorted((a, b) => a - b)
-  // Up to 32 are in flight, so an event may arrive before others that began before it.
-  rest.forEach((sequence, at) => expect(Math.abs(inOrder.indexOf(sequence) - at)).toBeLessThanOrEqual(64))
-  expect(new Set(idsOf(arrived())).size).toBe(backlog + 5)
-  await eventually(async () =>
-    expect((await calls.listDeliveries({ ...of, ...firstPage, status: 'pending' })).deliveries).toEqual([]),
-  )
-})
+fullTest(
+  'a pause in the middle of a backlog stops it, and its end sends the rest in order, each once, beside an endpoint that never waits',
+  async () => {
+    const { notifier, one, change, arrived, show, path } = await given()
+    const { calls, of, sql } = notifier
+    const other = `/${newId('evt')}`
+    await notifier.register(receiver.url(other))
+    receiver.answerWith(({ path: at }) => (at === path ? { delayMs: 20 } : {}))
+    const backlog = 300
+    await notifier.happen(backlog)
+    await eventually(() => expect(arrived().length).toBeGreaterThan(60))
+    await change({ paused: true })
+    // Attempts that were under way may end.
+    const claimed = () =>
+      sql`select from deliveries where endpoint_id = ${one.endpointId} and claim_id is not null`
+    await eventually(async () => expect(await claimed()).toHaveLength(0), { timeoutMs: 2_000 })
+    const sent = arrived().length
+    expect(sent).toBeLessThan(backlog)
+    await notifier.happen(5)
+    await eventually(() => expect(arrivedAt(receiver, other)).toHaveLength(backlog + 5))
+    expect(arrived()).toHaveLength(sent)
+    // Nothing looks for its deliveries.
+    const waiting = () => sql`select from waiting_endpoints where endpoint_id = ${one.endpointId}`
+    await eventually(async () => expect(await waiting()).toHaveLength(0))
+    expect(await show()).toMatchObject({ paused: true, status: 'enabled' })
+    const { deliveries } = await calls.listDeliveries({ ...one, ...firstPage, status: 'pending' })
+    for (const { nextAttemptAt, attemptCount } of deliveries) {
+      expect([nextAttemptAt, attemptCount]).toEqual([undefined, 0])
+    }
+    await change({ paused: false })
+    await eventually(() => expect(arrived()).toHaveLength(backlog + 5), { timeoutMs: 20_000 })
+    const rest = sequencesOf(arrived().slice(sent))
+    const inOrder = rest.toSorted((a, b) => a - b)
+    // Up to 32 are in flight, so an event may arrive before others that began before it.
+    rest.forEach((sequence, at) => expect(Math.abs(inOrder.indexOf(sequence) - at)).toBeLessThanOrEqual(64))
+    expect(new Set(idsOf(arrived())).size).toBe(backlog + 5)
+    await eventually(async () =>
+      expect((await calls.listDeliveries({ ...of, ...firstPage, status: 'pending' })).deliveries).toEqual([]),
+    )
+  },
+)
 
 test('pauses and resumes at random, on two replicas, while events are recorded, lose and repeat nothing', async () => {
   const { notifier, change, arrived } = await given()

@@ -1,11 +1,51 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
+import { createdIn } from '../deliveries/delivery-log-queries.ts'
 
 export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
   >`select id from endpoints where is_cleanup_due and ${stays(sql, 'account_id')} limit 100`
   return rows.map(({ id }) => id)
+}
+
+const ended = (sql: Sql, before: Date): Statement =>
+  sql`d.status <> 'pending' and d.due_at is null and d.claim_id is null ${createdIn(sql, { until: before })}`
+
+/** Endpoints after this one, in order, with a delivery that was created before a time and has ended. */
+export async function listEndpointsWithEnded(sql: Sql, before: Date, after: string): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from endpoints e where id > ${after} and ${stays(sql, 'account_id')}
+      and exists (select from deliveries d where d.endpoint_id = e.id and ${ended(sql, before)})
+    order by id limit 100`
+  return rows.map(({ id }) => id)
+}
+
+const maxDeleted = 1_000
+
+/**
+ * Deletes some ended deliveries of an endpoint after this one, and their attempts. It leaves out those that another transaction
+ * has locked.
+ *
+ * @returns the id of the last one; null if there are no more
+ */
+export async function deleteEndedDeliveries(
+  sql: Sql,
+  of: { endpointId: string; before: Date; after: string },
+): Promise<string | null> {
+  // The id is compared so that the index entries of deleted deliveries are not read again while an old snapshot keeps them.
+  const [row] = await sql<{ last: string | null }[]>`
+    with old as materialized (
+      select d.ctid as row, d.id from deliveries d
+      where d.endpoint_id = ${of.endpointId} and d.id > ${of.after} and ${ended(sql, of.before)}
+      order by d.id limit ${maxDeleted} for update skip locked
+    ), deleted as (
+      delete from deliveries where ctid = any(array(select row from old)) returning id
+    ), attempted as (
+      delete from attempts where delivery_id = any(array(select id from deleted))
+    )
+    select max(id) as last from old`
+  return row!.last
 }
 
 const maxMeasured = 500

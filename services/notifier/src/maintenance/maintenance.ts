@@ -8,14 +8,20 @@ import { Gauge } from 'prom-client'
 import { deleteOldAlerts } from '../alerts/alert-queries.ts'
 import { deleteOldAllowances } from '../alerts/mail-allowance-queries.ts'
 import { failuresToWarn, reportDisabling } from '../alerts/endpoint-alerts.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@licensing/process/clock'
 import { cleanUpEndpoint } from '../deliveries/disable-endpoint.ts'
 import { deleteFormerSecrets } from '../endpoints/endpoint-queries.ts'
 import { oldestDueSeconds } from '../dispatch/metrics.ts'
 import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
-import { payloadMs } from '../retention.ts'
+import { keptSince, payloadMs } from '../retention.ts'
 import { updateStatistics } from '../statistics/update-statistics.ts'
-import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from './maintenance-queries.ts'
+import {
+  deleteEndedDeliveries,
+  findOldestDue,
+  listEndpointsToCleanUp,
+  listEndpointsWithEnded,
+  restoreWaitingEndpoints,
+} from './maintenance-queries.ts'
 
 const partitionDaysAhead = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
@@ -52,8 +58,10 @@ export function startMaintenance(options: {
   /** Milliseconds from the next attempt of a delivery to its last one, by how many attempts have failed. */
   remainingMs: readonly number[]
   retentionMs: number
+  /** If it is absent, deliveries are kept permanently. */
+  deliveryRetentionMs: number | undefined
 }): { makePartitions(): void; attemptsRecorded(attempts: RecordedAttempt[]): void; stop(): Promise<void> } {
-  const { sql, clock, log, measure, alertQueued, remainingMs, retentionMs } = options
+  const { sql, clock, log, measure, alertQueued, remainingMs, retentionMs, deliveryRetentionMs } = options
   const failed = (part: string) => (error: unknown) => {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
     else log.error({ err: error, part }, 'maintenance failed')
@@ -77,6 +85,10 @@ export function startMaintenance(options: {
     warnings,
     start('waiting endpoints', restoreEveryMs, () => restore(sql, log)),
     start('old alerts, mail allowances and secrets', deleteOldEveryMs, () => deleteOld(sql, clock.now())),
+    start('old deliveries', deleteOldEveryMs, async () => {
+      if (deliveryRetentionMs !== undefined)
+        await deleteOldDeliveries(sql, keptSince(clock.now(), deliveryRetentionMs))
+    }),
   ]
   return {
     /** Call this when a partition is missing. */
@@ -143,6 +155,17 @@ export async function deleteOld(sql: Database, now: Date): Promise<void> {
   await deleteFormerSecrets(sql, now)
   await deleteOldAllowances(sql)
   while (!(await deleteOldAlerts(sql)));
+}
+
+/** Deletes the deliveries that were created before a time and have ended, in short transactions that wait for no other. */
+export async function deleteOldDeliveries(sql: Database, before: Date): Promise<void> {
+  for (let endpointIds = ['']; endpointIds.length > 0;) {
+    endpointIds = await listEndpointsWithEnded(sql, before, endpointIds.at(-1)!)
+    for (const endpointId of endpointIds) {
+      for (let last: string | null = ''; last !== null;)
+        last = await deleteEndedDeliveries(sql, { endpointId, before, after: last })
+    }
+  }
 }
 
 /** Finds waiting deliveries that no process would look at. There should be none. */

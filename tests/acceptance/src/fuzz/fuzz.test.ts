@@ -12,7 +12,7 @@ import { Dice } from './dice.ts'
 import { nearlyHttp, problemsOfSaying, say, send } from './wire.ts'
 import { World } from './world.ts'
 
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? (isFull ? 60 : 12))
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? (isFull ? 60 : 6))
 const seed = Number(
   process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
 )

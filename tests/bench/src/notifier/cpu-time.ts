@@ -8,7 +8,7 @@ interface Process {
   seconds: number
 }
 
-/** CPU seconds that a process and all its descendants have used so far, including ended descendants. */
+/** CPU seconds that a process and all its descendants have used so far, including ended descendants, not ended threads. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const ids = (await readdir('/proc')).filter((name) => /^[0-9]+$/.test(name)).map(Number)
   const all = new Map<number, Process>()
@@ -34,10 +34,17 @@ export async function cpuSecondsOfEach(pids: number[]): Promise<number[]> {
 async function readProcess(id: number): Promise<Process | undefined> {
   try {
     const text = await readFile(`/proc/${id}/stat`, 'utf8')
-    // The fields after the name, which may contain any character: state, parent, … user and system time, and the same of ended children.
+    // The fields after the name, which may contain any character: state, parent, … user and system time of ended children.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    const ticks = [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
-    return { parent: Number(fields[1]), seconds: ticks / ticksPerSecond }
+    const ofEnded = (Number(fields[13]) + Number(fields[14])) / ticksPerSecond
+    // Its threads have exact times. Those in `stat` are samples at ticks of a timer, which are wrong by a multiple for a process at
+    // rest that wakes up at such ticks.
+    const threads = await readdir(`/proc/${id}/task`)
+    const times = await Promise.all(
+      threads.map((thread) => readFile(`/proc/${id}/task/${thread}/schedstat`, 'utf8').catch(() => '0')),
+    )
+    const nanoseconds = times.reduce((sum, time) => sum + Number(time.split(' ')[0]), 0)
+    return { parent: Number(fields[1]), seconds: nanoseconds / 1e9 + ofEnded }
   } catch {
     return undefined
   }

@@ -277,6 +277,6 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
       expect([...kinds.values()]).toContain('refunded')
     },
   )
-  assert(inAnyOrder, { numRuns: 2_000 })
-  expect(refundCount).toBeGreaterThan(50)
+  assert(inAnyOrder, { numRuns: 600 })
+  expect(refundCount).toBeGreaterThan(15)
 })

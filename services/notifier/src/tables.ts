@@ -1,5 +1,19 @@
-import { commonTables } from '@licensing/moves/account-tables'
+import { fileURLToPath } from 'node:url'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+import { commonTables, moveMigrations } from '@licensing/moves/account-tables'
 import type { AccountTable } from '@licensing/moves/account-tables'
+
+/** All migrations of this service's database, in order. */
+export const notifierMigrations = [
+  outboxMigrations,
+  consumerMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  moveMigrations,
+  { name: 'notifier', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
+]
 
 const ofEndpoints = { column: 'endpoint_id', of: { table: 'endpoints', key: 'id' } } as const
 

@@ -1,5 +1,18 @@
-import { commonTables } from '@licensing/moves/account-tables'
+import { fileURLToPath } from 'node:url'
+import { outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+import { commonTables, moveMigrations } from '@licensing/moves/account-tables'
 import type { AccountTable } from '@licensing/moves/account-tables'
+
+/** All migrations of this service's database, in order. */
+export const billingMigrations = [
+  outboxMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  moveMigrations,
+  { name: 'billing', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
+]
 
 const merchants = 'select merchant as owner from processor_connections where account_id = $1'
 const ofMerchants = { column: 'merchant', of: { owners: merchants } } as const

@@ -1,3 +1,4 @@
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { violations } from './looks.ts'
@@ -28,49 +29,52 @@ function keyboardOf({ page }: Window) {
 }
 
 portalTests('keyboard', (world) => {
-  test('every table that is too wide or too long can be scrolled with the keyboard, at any width', async () => {
-    const { open, vendor } = world()
-    const { at, plan, sell } = await vendor()
-    const { id: planId } = await plan('P'.repeat(200))
-    await sell(planId, 'customer-1', { sale_id: 's'.repeat(100) })
-    await using window = await open({ at: at('/payments'), width: 360 })
-    const { page } = window
-    const unreachable = async () => {
-      const found: string[] = []
-      for (const width of [360, 700, 1280, 360]) {
-        await page.setViewportSize({ width, height: 800 })
-        const all = await violations(page, ['scrollable-region-focusable'])
-        found.push(...all.map((what) => `${width}: ${what}`))
+  fullTest(
+    'every table that is too wide or too long can be scrolled with the keyboard, at any width',
+    async () => {
+      const { open, vendor } = world()
+      const { at, plan, sell } = await vendor()
+      const { id: planId } = await plan('P'.repeat(200))
+      await sell(planId, 'customer-1', { sale_id: 's'.repeat(100) })
+      await using window = await open({ at: at('/payments'), width: 360 })
+      const { page } = window
+      const unreachable = async () => {
+        const found: string[] = []
+        for (const width of [360, 700, 1280, 360]) {
+          await page.setViewportSize({ width, height: 800 })
+          const all = await violations(page, ['scrollable-region-focusable'])
+          found.push(...all.map((what) => `${width}: ${what}`))
+        }
+        return found
       }
-      return found
-    }
-    await window.table('Payments').getByRole('cell').first().waitFor()
-    expect(await unreachable()).toEqual([])
-    // Rows without a link have nothing to focus, so the table itself must be focusable.
-    await page.setViewportSize({ width: 700, height: 800 })
-    const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
-    const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
-    await eventually(
-      async () => {
-        await page.keyboard.press('Tab')
-        expect(await isFocused()).toBe(true)
-      },
-      { intervalMs: 5 },
-    )
-    await page.keyboard.press('ArrowRight')
-    await eventually(async () =>
-      expect(await page.evaluate<number>(`${scroller}.scrollLeft`)).toBeGreaterThan(0),
-    )
+      await window.table('Payments').getByRole('cell').first().waitFor()
+      expect(await unreachable()).toEqual([])
+      // Rows without a link have nothing to focus, so the table itself must be focusable.
+      await page.setViewportSize({ width: 700, height: 800 })
+      const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
+      const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
+      await eventually(
+        async () => {
+          await page.keyboard.press('Tab')
+          expect(await isFocused()).toBe(true)
+        },
+        { intervalMs: 5 },
+      )
+      await page.keyboard.press('ArrowRight')
+      await eventually(async () =>
+        expect(await page.evaluate<number>(`${scroller}.scrollLeft`)).toBeGreaterThan(0),
+      )
 
-    await page.setViewportSize({ width: 1280, height: 900 })
-    await window.goTo('Overview')
-    await window.region('Alerts').waitFor()
-    for (const name of ['Active licences', 'New licences', 'Revenue', 'Webhook deliveries']) {
-      await window.button('Show as table', window.region(name)).click()
-      await window.table(name).getByRole('cell').first().waitFor()
-    }
-    expect(await unreachable()).toEqual([])
-  })
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await window.goTo('Overview')
+      await window.region('Alerts').waitFor()
+      for (const name of ['Active licences', 'New licences', 'Revenue', 'Webhook deliveries']) {
+        await window.button('Show as table', window.region(name)).click()
+        await window.table(name).getByRole('cell').first().waitFor()
+      }
+      expect(await unreachable()).toEqual([])
+    },
+  )
 
   test('with only the keyboard a user signs in, creates a plan, issues and suspends a licence, and the focus returns', async () => {
     const { stack, open, vendor } = world()

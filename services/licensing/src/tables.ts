@@ -1,5 +1,19 @@
-import { commonTables } from '@licensing/moves/account-tables'
+import { fileURLToPath } from 'node:url'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+import { commonTables, moveMigrations } from '@licensing/moves/account-tables'
 import type { AccountTable } from '@licensing/moves/account-tables'
+
+/** All migrations of this service's database, in the order in which they are applied. */
+export const licensingMigrations = [
+  outboxMigrations,
+  consumerMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  moveMigrations,
+  { name: 'licensing', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
+]
 
 const ofLicences = { column: 'licence_id', of: { table: 'licences', key: 'id' } } as const
 
@@ -31,7 +45,7 @@ export const accountTables: readonly AccountTable[] = [
   { table: 'licence_history', ...ofLicences },
   { table: 'activations', ...ofLicences },
   { table: 'freed_activations', ...ofLicences },
-  { table: 'floating_licences', ...ofLicences, onConflict: 'replace' },
+  { table: 'floating_licences', ...ofLicences },
   { table: 'leases', ...ofLicences },
   { table: 'call_homes', ...ofLicences },
   { table: 'licence_activity', ...ofLicences },

@@ -1,5 +1,19 @@
-import { commonTables } from '@licensing/moves/account-tables'
+import { fileURLToPath } from 'node:url'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/changes/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+import { commonTables, moveMigrations } from '@licensing/moves/account-tables'
 import type { AccountTable } from '@licensing/moves/account-tables'
+
+/** All migrations of this service's database, in the order in which they are applied. */
+export const catalogMigrations = [
+  outboxMigrations,
+  consumerMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  moveMigrations,
+  { name: 'catalog', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
+]
 
 /** The tables with rows of accounts, for a move to another cell. */
 export const accountTables: readonly AccountTable[] = [

@@ -1,4 +1,4 @@
-import { drawing, drawn } from '@licensing/test-support/drawn'
+import { drawing, drawn, fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import type { Page, Route } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -66,58 +66,61 @@ portalTests('read again', (world) => {
     },
   )
 
-  test('every list and every page is read again regularly, and shows which data it could not read again', async () => {
-    const { stack, open, vendor, receiver } = world()
-    const { at, plan, issue, activate, endpoint, attempted } = await vendor()
-    const { id: planId } = await plan('Pro')
-    const licence = await issue(planId, 'customer-1')
-    await activate(licence, 'workstation.example.org')
-    const { id: endpointId } = await endpoint(receiver.url('/read-again'))
-    await stack.api.post(`/v1/licences/${licence.id}/suspend`)
-    const [delivery] = await attempted(1)
-    await using window = await open({ clock: true })
-    const { page } = window
-    for (const [address, parts] of [
-      ['', 2],
-      ['/licences', 1],
-      ['/licences?q=customer', 1],
-      [`/licences/${licence.id}`, 6],
-      ['/plans', 2],
-      [`/plans/${planId}`, 1],
-      ['/webhooks', 2],
-      [`/webhooks/endpoints/${endpointId}`, 2],
-      [`/webhooks/deliveries/${delivery!.id}`, 2],
-      ['/payments', 5],
-      ['/settings', 7],
-    ] as const) {
-      await page.goto(`${stack.gatewayUrl}/portal${at(address)}`)
-      await page.getByRole('main').locator('table, [aria-label="Alerts"], dl').first().waitFor()
-      await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
-      await page.waitForLoadState('networkidle')
-      await page.route(calls, failures['503']!)
-      await readAgain(page)
-      const alerts = page.getByRole('main').getByRole('alert')
-      const notices = alerts.filter({ hasText: notCurrent })
-      await eventually(async () => expect(await notices.count(), address).toBe(parts))
-      expect(await alerts.count(), address).toBe(parts)
-      const ages = page.getByRole('main').getByText(/read \d+ (second|minute)s? ago/)
-      if (address === '') {
-        await eventually(async () => expect(await ages.count()).toBe(4))
-        await alerts
-          .getByText(/What is shown is \d+ (second|minute)s? old/)
-          .first()
-          .waitFor()
+  fullTest(
+    'every list and every page is read again regularly, and shows which data it could not read again',
+    async () => {
+      const { stack, open, vendor, receiver } = world()
+      const { at, plan, issue, activate, endpoint, attempted } = await vendor()
+      const { id: planId } = await plan('Pro')
+      const licence = await issue(planId, 'customer-1')
+      await activate(licence, 'workstation.example.org')
+      const { id: endpointId } = await endpoint(receiver.url('/read-again'))
+      await stack.api.post(`/v1/licences/${licence.id}/suspend`)
+      const [delivery] = await attempted(1)
+      await using window = await open({ clock: true })
+      const { page } = window
+      for (const [address, parts] of [
+        ['', 2],
+        ['/licences', 1],
+        ['/licences?q=customer', 1],
+        [`/licences/${licence.id}`, 6],
+        ['/plans', 2],
+        [`/plans/${planId}`, 1],
+        ['/webhooks', 2],
+        [`/webhooks/endpoints/${endpointId}`, 2],
+        [`/webhooks/deliveries/${delivery!.id}`, 2],
+        ['/payments', 5],
+        ['/settings', 7],
+      ] as const) {
+        await page.goto(`${stack.gatewayUrl}/portal${at(address)}`)
+        await page.getByRole('main').locator('table, [aria-label="Alerts"], dl').first().waitFor()
+        await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
+        await page.waitForLoadState('networkidle')
+        await page.route(calls, failures['503']!)
+        await readAgain(page)
+        const alerts = page.getByRole('main').getByRole('alert')
+        const notices = alerts.filter({ hasText: notCurrent })
+        await eventually(async () => expect(await notices.count(), address).toBe(parts))
+        expect(await alerts.count(), address).toBe(parts)
+        const ages = page.getByRole('main').getByText(/read \d+ (second|minute)s? ago/)
+        if (address === '') {
+          await eventually(async () => expect(await ages.count()).toBe(4))
+          await alerts
+            .getByText(/What is shown is \d+ (second|minute)s? old/)
+            .first()
+            .waitFor()
+        }
+        if (['', '/payments', '/licences'].includes(address)) {
+          await expectAccessible(page, `not-read-again-${address.slice(1) || 'overview'}`)
+        }
+        await page.unroute(calls)
+        await readAgain(page)
+        await eventually(async () =>
+          expect([await alerts.count(), await ages.count()], address).toEqual([0, 0]),
+        )
       }
-      if (['', '/payments', '/licences'].includes(address)) {
-        await expectAccessible(page, `not-read-again-${address.slice(1) || 'overview'}`)
-      }
-      await page.unroute(calls)
-      await readAgain(page)
-      await eventually(async () =>
-        expect([await alerts.count(), await ages.count()], address).toEqual([0, 0]),
-      )
-    }
-  })
+    },
+  )
 
   test('a list that was never read says so, and not that it is empty or loading; a page says why it waits', async () => {
     const { stack, open, vendor } = world()

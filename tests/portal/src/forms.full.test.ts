@@ -59,7 +59,7 @@ portalTests('forms', (world) => {
     const forms = await givenForms(world())
     await using window = await world().open()
     const { page } = window
-    for (const [at, submit, values, reason] of drawn(forms, 7)) {
+    for (const [at, submit, values, reason] of drawn(forms, 4)) {
       await page.goto(`${world().stack.gatewayUrl}/portal${at}`)
       const form = page.getByRole(at.includes('open=') ? 'dialog' : 'main')
       const fieldOf = (label: string) =>

@@ -24,7 +24,7 @@ interface Options extends Partial<View> {
 
 portalTests('every page', (world) => {
   test(`no page violates WCAG 2.2 AA in light or dark, and none scrolls sideways at 360 px (${drawing})`, async () => {
-    const views = drawn(await givenViews(world()), 10)
+    const views = drawn(await givenViews(world()), 5)
     await using window = await world().open({ at: views[0]!.at })
     const { page } = window
     for (const view of views) {
