@@ -85,7 +85,7 @@ export function listPage(docs: string): string {
   return `# Guides\n\nHow to use the licensing service, by task.\n\n${lists.join('\n\n')}\n`
 }
 
-/** `/llms.txt`: all guides for machines, as Markdown, relative to itself. */
+/** `/llms.txt`: all guides for machines, as Markdown, relative to itself. The gateway adds the packages. */
 export function overview(docs: string): string {
   const lists = sections.map(({ title, pages }) => {
     const rows = pages.map((path) => readGuide(docs, path)).map((guide) => row(guide, 'docs/', '.md'))
@@ -101,7 +101,6 @@ ${lists.join('\n\n')}
 ## API reference
 
 - [OpenAPI document](openapi.json): every operation, field, error and webhook event
-- [Downloads](downloads/): the SDKs for TypeScript (npm), Python (wheel), Go (module zip), Java (jar), Rust (crate), C and C++ (archive) and C# (zip); the command line and the test helper (npm)
 `
 }
 

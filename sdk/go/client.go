@@ -234,7 +234,7 @@ func (c *Client) Limit(key string) int64 {
 }
 
 // Covers says whether the licence includes updates to a release: false if its updates ended before, else true. It says nothing about
-// whether the product is licensed at all: see State.
+// whether the product is licensed at all: see State. A time that names no zone is in UTC, as [time.Parse] reads it.
 func (c *Client) Covers(releasedAt time.Time) bool {
 	return c.session.covers(releasedAt)
 }

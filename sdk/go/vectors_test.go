@@ -84,7 +84,7 @@ func vectorFiles() map[string][]vector {
 	paths, _ := filepath.Glob(filepath.Join(vectorsFolder, "*.json"))
 	files := map[string][]vector{}
 	for _, path := range paths {
-		if filepath.Base(path) == "shared.json" {
+		if name := filepath.Base(path); name == "shared.json" || name == "webhooks.json" {
 			continue
 		}
 		var given any
@@ -225,6 +225,16 @@ func callOf(client *Client, name, argument string) State {
 	panic("unknown call " + name)
 }
 
+// releaseTime reads a time as a product does: the zero time if the text is none.
+func releaseTime(text string) time.Time {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
 func expectState(t *testing.T, at int, of step, state State, client *Client) {
 	t.Helper()
 	seen := observedState(state)
@@ -244,11 +254,7 @@ func expectState(t *testing.T, at int, of step, state State, client *Client) {
 		}
 	}
 	for text, expected := range of.Covers {
-		releasedAt, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			releasedAt, _ = time.Parse(time.DateOnly, text)
-		}
-		if client.Covers(releasedAt) != expected {
+		if client.Covers(releaseTime(text)) != expected {
 			t.Errorf("step %d: a release of %s is not %v", at, text, expected)
 		}
 	}

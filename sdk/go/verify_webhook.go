@@ -158,8 +158,10 @@ func readStandard(header http.Header, value string) (signature, error) {
 	id, timestamp := headerOf(header, "Webhook-Id"), headerOf(header, "Webhook-Timestamp")
 	of := signature{head: id + "." + timestamp + "."}
 	of.keyOf = func(secret string) []byte {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil {
+		text := strings.TrimPrefix(secret, "whsec_")
+		key, err := base64.StdEncoding.DecodeString(text)
+		// The decoder skips line ends.
+		if err != nil || strings.ContainsAny(text, "\r\n") {
 			return nil
 		}
 		return key

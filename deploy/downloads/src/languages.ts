@@ -24,14 +24,19 @@ export const languageSources = [
  */
 export async function packSources(checkout: string, target: string): Promise<[string, string][]> {
   const licence = await readFile(join(checkout, 'LICENSE'))
-  const archives = await Promise.all([
-    wheel(checkout, licence),
-    goModule(checkout, licence),
-    crate(checkout, licence),
-    csharp(checkout, licence),
-  ])
+  const ofRust = await crate(checkout, licence)
+  const archives = [
+    ofRust,
+    // The same sources make the library for C and C++.
+    { ...ofRust, file: 'licensing-c-source.tar.gz' },
+    ...(await Promise.all([
+      wheel(checkout, licence),
+      goModule(checkout, licence),
+      csharp(checkout, licence),
+    ])),
+  ]
   for (const { file, entries } of archives) {
-    if (file.endsWith('.crate')) await tar(join(target, file), entries)
+    if (/\.(crate|gz)$/.test(file)) await tar(join(target, file), entries)
     else await writeFile(join(target, file), zip(entries))
   }
   return archives.map(({ file, version }) => [file, version])

@@ -134,9 +134,10 @@ test('the archives of sources are whole, and contain the licence and no tests', 
       return stdout
     }),
   )
-  const { stdout: crate } = await run('tar', ['-tzf', join(dist, 'licensing.crate')])
-  for (const [at, expected] of ['go.mod', 'Licensing.cs', 'Cargo.toml'].entries()) {
-    const names = [...lists, crate][at]!
+  for (const file of ['licensing.crate', 'licensing-c-source.tar.gz'])
+    lists.push((await run('tar', ['-tzf', join(dist, file)])).stdout)
+  for (const [at, expected] of ['go.mod', 'Licensing.cs', 'Cargo.toml', 'include/licensing.h'].entries()) {
+    const names = lists[at]!
     expect(names).toMatch(new RegExp(`/LICENSE$`, 'm'))
     expect(names).toContain(`/${expected}\n`)
     expect(names).not.toMatch(/test/)

@@ -17,7 +17,12 @@ const packages: readonly (readonly [beginning: string, name: string, purpose: st
   ['licensing-sources.jar', 'licensing', 'the sources of the SDK for Java'],
   ['licensing.jar', 'licensing', 'for installed products and webhook receivers in Java'],
   ['licensing.crate', 'licensing', 'for installed products and webhook receivers in Rust'],
-  ['licensing-c-', 'licensing.h, licensing.hpp', 'for installed products in C and C++, on this platform'],
+  [
+    'licensing-c-source',
+    'licensing.h, licensing.hpp',
+    'for installed products in C and C++; cargo compiles its library',
+  ],
+  ['licensing-c-', 'licensing.h, licensing.hpp', 'the same with the library, for the platform in its name'],
   ['licensing-csharp', 'Licensing.cs', 'for installed products and webhook receivers in C#'],
   ['licensing-go', 'licensing', 'for installed products and webhook receivers in Go'],
   ['licensing-', 'licensing', 'for installed products and webhook receivers in Python'],
@@ -35,11 +40,29 @@ const types: Readonly<Record<string, string>> = {
 
 const extensionOf = (file: string) => file.slice(file.lastIndexOf('.') + 1)
 
+/** The files of the packages that are there. */
+async function listFiles(folder: string | undefined): Promise<string[]> {
+  const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
+  return names.filter((name) => extensionOf(name) in types).toSorted()
+}
+
+/** The packages for `/llms.txt`; empty if there are none. */
+export async function listForMachines(folder: string | undefined): Promise<string> {
+  const files = await listFiles(folder)
+  const rows = files.map((file) => `- [${file}](downloads/${file}): ${packageOf(file).join(', ')}\n`)
+  return rows.length > 0 ? `\n## Downloads\n\n${rows.join('')}` : ''
+}
+
+/** The name of a file's package, and its purpose. */
+function packageOf(file: string): [name: string, purpose: string] {
+  const [, name, purpose] = packages.find(([beginning]) => file.startsWith(beginning)) ?? ['', file, '']
+  return [name, purpose]
+}
+
 /** Serves `/downloads/`, the packages. They are looked up at each request, because they may be built after the start. */
 export function mountDownloads(app: FastifyInstance, folder: string | undefined): void {
   const list = async () => {
-    const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
-    const packed = names.filter((name) => extensionOf(name) in types).toSorted()
+    const packed = await listFiles(folder)
     if (packed.length > 0) return packed
     throw new ServiceError(
       'not_found',
@@ -77,7 +100,7 @@ function listPage(
   versions: Readonly<Record<string, string>>,
 ): string {
   const rows = files.map((file) => {
-    const [, name, purpose] = packages.find(([beginning]) => file.startsWith(beginning)) ?? ['', file, '']
+    const [name, purpose] = packageOf(file)
     const version = escapeHtml(versions[file] ?? '')
     return `<li><a href="${file}">${name}</a> ${version} (${file}): ${purpose}</li>`
   })

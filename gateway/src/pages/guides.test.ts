@@ -128,12 +128,8 @@ test('/llms.txt links to every guide and to the OpenAPI document, relative to it
   const answer = await get('/llms.txt')
   expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8')
   const links = [...(await answer.text()).matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => link!)
-  expect(links.toSorted()).toEqual(
-    [...paths.map((path) => `docs/${path}.md`), 'openapi.json', 'downloads/'].toSorted(),
-  )
-  for (const link of links) {
-    if (link !== 'downloads/') expect((await get(`/${link}`)).status, link).toBe(200)
-  }
+  expect(links.toSorted()).toEqual([...paths.map((path) => `docs/${path}.md`), 'openapi.json'].toSorted())
+  for (const link of links) expect((await get(`/${link}`)).status, link).toBe(200)
 })
 
 test('if guides and packages are not built, the answer says so, and the API reference still works', async () => {
@@ -152,10 +148,12 @@ test('if guides and packages are not built, the answer says so, and the API refe
   expect((await fetch(`${bare.url}/docs`)).status).toBe(200)
 })
 
-test('packages are listed and served unchanged, even if they were built after the start', async () => {
+test('packages are listed, also in /llms.txt, and served unchanged, even if they were built after the start', async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-downloads-'))
-  await using serving = await startGateway({ downloadsFolder: folder.path })
+  await using serving = await startGateway({ downloadsFolder: folder.path, guidesFolder })
   expect((await fetch(`${serving.url}/downloads/`)).status).toBe(404)
+  const forMachines = async () => (await fetch(`${serving.url}/llms.txt`)).text()
+  expect(await forMachines()).not.toContain('downloads/')
   await writeFile(join(folder.path, 'licensing-sdk.tgz'), 'packed')
   await writeFile(join(folder.path, '.built-from'), 'x')
   const list = await (await fetch(`${serving.url}/downloads`)).text()
@@ -166,6 +164,10 @@ test('packages are listed and served unchanged, even if they were built after th
   expect(list).toContain(`npm install ${serving.url}/downloads/licensing-sdk.tgz`)
   const file = await fetch(`${serving.url}/downloads/licensing-sdk.tgz`)
   expect([file.status, await file.text()]).toEqual([200, 'packed'])
+  const [, ...listed] = (await forMachines()).split('\n## Downloads\n\n')
+  expect(listed).toEqual([
+    '- [licensing-sdk.tgz](downloads/licensing-sdk.tgz): @licensing/sdk, for installed products, webhook receivers and backends, in TypeScript\n',
+  ])
   for (const name of ['.built-from', 'versions.json', 'none.tgz', '..%2fx']) {
     expect((await fetch(`${serving.url}/downloads/${name}`)).status).toBe(404)
   }

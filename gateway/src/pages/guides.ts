@@ -5,16 +5,21 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BuiltFiles } from '../http/built-files.ts'
+import { listForMachines } from './downloads.ts'
 
 const index = 'docs/guides/index.html'
 // Their names contain a hash of their content.
 const assets = 'docs/guides/assets/'
 
 /**
- * Serves the guides at `/docs/guides` and `/docs/operations`, as pages and as Markdown, and `/llms.txt`, which lists them.
- * They may be built after the start.
+ * Serves the guides at `/docs/guides` and `/docs/operations`, as pages and as Markdown, and `/llms.txt`, which lists them
+ * and the packages. They may be built after the start.
  */
-export async function mountGuides(app: FastifyInstance, folder: string | undefined): Promise<void> {
+export async function mountGuides(
+  app: FastifyInstance,
+  folder: string | undefined,
+  downloadsFolder: string | undefined,
+): Promise<void> {
   const site = new BuiltFiles(folder ?? '/nowhere', index)
   await app.register(async (scope) => {
     await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
@@ -36,6 +41,10 @@ export async function mountGuides(app: FastifyInstance, folder: string | undefin
       if (file.endsWith('.html')) {
         const page = await readFile(join(site.root, file), 'utf8')
         reply.header('content-security-policy', contentSecurityPolicy(page))
+      }
+      if (file === 'llms.txt') {
+        const guides = await readFile(join(site.root, file), 'utf8')
+        return reply.type('text/plain; charset=utf-8').send(guides + (await listForMachines(downloadsFolder)))
       }
       return reply.sendFile(file, site.root)
     }

@@ -62,7 +62,7 @@ export async function mountPages(
   })
 
   await mountReference(app, document)
-  await mountGuides(app, guidesFolder)
+  await mountGuides(app, guidesFolder, downloadsFolder)
   mountDownloads(app, downloadsFolder)
 }
 

@@ -4,7 +4,7 @@ import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { deleteForgotten, leasePartitions, movePosition } from './consumer-queries.ts'
-import type { LogAnswer } from './log-client.ts'
+import type { Log } from './consumer-queries.ts'
 import { consumerMigrations } from './migrations.ts'
 import { firstPartitions } from './partitions.ts'
 
@@ -18,7 +18,7 @@ afterAll(async () => {
 beforeEach(() => sql`truncate consumer_positions`)
 
 const source = 'licensing'
-const lease = async (member: string, log?: LogAnswer) => {
+const lease = async (member: string, log?: Log) => {
   const held = await leasePartitions(sql, source, member, log)
   return held.map(({ partition }) => partition)
 }
@@ -101,10 +101,8 @@ const grown = (epoch = 1n, growth = { epoch: 1n, number: 5n }) =>
   ({
     epoch,
     numbers: Array<bigint>(16).fill(9n),
-    firstNumbers: [],
     growths: [{ epoch: growth.epoch, numbers: Array<bigint>(8).fill(growth.number) }],
-    batches: [],
-  }) as unknown as LogAnswer
+  }) as unknown as Log
 const reach = (number: number, partition: number[] = all, epoch = 1) =>
   sql`update consumer_positions set number = ${number}, epoch = ${epoch} where partition = any(${partition}::int[])`
 const allOfGrown = Array.from({ length: 16 }, (_, partition) => partition)

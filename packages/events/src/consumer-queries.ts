@@ -1,6 +1,6 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
-import type { LogAnswer } from './log-client.ts'
+import type { ReadLogResponse } from '@licensing/proto/event-log'
 import { firstPartitions, leaseMs } from './partitions.ts'
 
 /** The place of a batch in a partition of a log: batches are in the order of their epochs, then of their numbers. */
@@ -20,6 +20,9 @@ export function isAfter(a: BatchPlace, b: BatchPlace): boolean {
 
 /** The position of a partition. */
 export type PartitionPosition = Position & { partition: number }
+
+/** The newest epoch and partitions of a producer's log. */
+export type Log = Pick<ReadLogResponse, 'epoch' | 'numbers' | 'growths'>
 
 /** A partition that a replica reads. */
 export interface Place {
@@ -61,7 +64,7 @@ export async function leasePartitions(
   sql: Sql,
   source: string,
   member: string,
-  log?: LogAnswer,
+  log?: Log,
 ): Promise<PartitionPosition[]> {
   let rows = await listPositions(sql, source)
   if (rows.length < firstPartitions) {
@@ -108,11 +111,7 @@ export async function leasePartitions(
  * Until then, an account that has moved to an added partition may have earlier events that are not consumed. A position in a
  * later epoch than the answer's shows that the log was restored since, and perhaps to a time before it had these partitions.
  */
-async function beginPartitions(
-  sql: Sql,
-  source: string,
-  { epoch, numbers, growths }: LogAnswer,
-): Promise<void> {
+async function beginPartitions(sql: Sql, source: string, { epoch, numbers, growths }: Log): Promise<void> {
   for (const [at, growth] of growths.entries()) {
     const { length: first } = growth.numbers
     const next = growths[at + 1]?.numbers.length ?? numbers.length
@@ -131,18 +130,18 @@ async function beginPartitions(
 }
 
 /** Where each partition that the log has added begins; the last place is where the log ends. */
-function beginningsOf({ epoch, numbers, growths }: LogAnswer): { partition: number; epoch: bigint }[] {
+function beginningsOf({ epoch, numbers, growths }: Log): { partition: number; epoch: bigint }[] {
   const added = growths.map((growth) => ({ partition: growth.numbers.length, epoch: growth.epoch }))
   return [...added, { partition: numbers.length, epoch }]
 }
 
 /** Whether the log does not have this position's partition: it was restored to a time before it had this partition. */
-export function isForgotten(log: LogAnswer, { partition, epoch }: PartitionPosition): boolean {
+export function isForgotten(log: Log, { partition, epoch }: PartitionPosition): boolean {
   return beginningsOf(log).some((begin) => partition >= begin.partition && epoch < begin.epoch)
 }
 
 /** Deletes the positions in partitions that the log does not have. Their readers can then commit nothing. */
-export async function deleteForgotten(sql: Sql, source: string, log: LogAnswer): Promise<void> {
+export async function deleteForgotten(sql: Sql, source: string, log: Log): Promise<void> {
   const begins = rowsOf(sql, { partition: 'smallint', epoch: 'bigint' }, beginningsOf(log))
   await sql`
     delete from consumer_positions where source = ${source} and partition in (

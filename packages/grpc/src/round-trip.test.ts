@@ -300,18 +300,15 @@ test('a connection asks no name server for a configuration, so a silent one does
   }
 })
 
-test(
-  'if a server’s connection becomes silent, calls are unavailable at their deadlines, and within seconds a new connection serves them',
-  async () => {
-    await using given = await givenServer({ getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) })
-    await using proxy = await startFaultyProxy(`127.0.0.1:${given.port}`)
-    const connection = connectTo(ProductService, proxy.address, { timeoutMs: 1_000 })
-    const call = () => connection.calls.getSigningKeys({ applicationId: 'app_1' })
-    await call()
-    proxy.silence()
-    await expect(call()).rejects.toMatchObject({ code: 'unavailable' })
-    await eventually(() => call(), { timeoutMs: 15_000 })
-    expect(proxy.accepted).toBe(2)
-    connection.close()
-  },
-)
+test('if a server’s connection becomes silent, calls are unavailable at their deadlines, and within seconds a new connection serves them', async () => {
+  await using given = await givenServer({ getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) })
+  await using proxy = await startFaultyProxy(`127.0.0.1:${given.port}`)
+  const connection = connectTo(ProductService, proxy.address, { timeoutMs: 1_000 })
+  const call = () => connection.calls.getSigningKeys({ applicationId: 'app_1' })
+  await call()
+  proxy.silence()
+  await expect(call()).rejects.toMatchObject({ code: 'unavailable' })
+  await eventually(() => call(), { timeoutMs: 15_000 })
+  expect(proxy.accepted).toBe(2)
+  connection.close()
+})

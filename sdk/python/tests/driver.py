@@ -101,4 +101,7 @@ def answer(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        threading.Thread(target=answer, args=(json.loads(line),), daemon=True).start()
+        given = json.loads(line)
+        if given["call"] == "exit":
+            sys.exit(given["argument"])
+        threading.Thread(target=answer, args=(given,), daemon=True).start()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
+import subprocess
+import sys
 import threading
 import time
 import unittest
+from pathlib import Path
 from typing import Any, Callable
 
 import licensing
@@ -165,6 +169,38 @@ class BackgroundTest(ClientTest):
     def test_it_does_not_exist_before_the_first_call(self) -> None:
         self.client(background=True)
         self.assertEqual(client_threads(), [])
+
+
+class ExitTest(unittest.TestCase):
+    def run_program(self, *lines: str) -> subprocess.CompletedProcess[str]:
+        """Runs a program that has a client whose service waits, once its first call has asked."""
+        program = [
+            "import sys, threading, licensing",
+            "from service import Service, options_for",
+            "asked, service = threading.Event(), Service()",
+            "service.instead = lambda _: asked.set() or threading.Event().wait()",
+            "client = licensing.LicenceClient(**options_for(service, background=True, timeout_ms=3_600_000))",
+            "threading.Thread(target=client.activate, daemon=True).start()",
+            "asked.wait()",
+            *lines,
+        ]
+        given = [sys.executable, "-c", "\n".join(program)]
+        folders = [Path(licensing.__file__).parents[1], Path(__file__).parent]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder.resolve()) for folder in folders)}
+        return subprocess.run(given, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_process_ends_with_its_own_code_while_a_call_waits(self) -> None:
+        ended = self.run_program("sys.exit(7)")
+        self.assertEqual((ended.returncode, ended.stderr), (7, ""))
+
+    def test_no_thread_is_left_after_close_but_that_of_a_transport_which_waits(self) -> None:
+        ended = self.run_program(
+            "client.close()",
+            "others = lambda: [each for each in threading.enumerate() if each is not threading.main_thread()]",
+            "while len(others()) > 1: others()[0].join(0.01)",
+            "print([each.daemon for each in others()])",
+        )
+        self.assertEqual((ended.stdout, ended.stderr, ended.returncode), ("[True]\n", "", 0))
 
 
 class AsyncioTest(unittest.IsolatedAsyncioTestCase):

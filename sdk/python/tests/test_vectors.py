@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 import unittest
@@ -168,10 +169,38 @@ def suite_of(file: Path, kind: type) -> type[unittest.TestCase]:
     return type(f"{file.stem}_{of}", (unittest.TestCase,), tests)
 
 
-FILES = sorted(file for file in FOLDER.glob("*.json") if file.name != "shared.json")
+def webhook_test_of(delivery: dict[str, Any]) -> Any:
+    def verify(test: unittest.TestCase) -> None:
+        body = delivery["body"].encode() if "body" in delivery else base64.b64decode(delivery["body_base64"])
+        given = delivery.get("headers", delivery.get("signature"))
+        options = {name: delivery[name] for name in ("tolerance_seconds",) if name in delivery}
+        try:
+            event = licensing.verify_webhook(
+                body,
+                given,
+                delivery["secrets"],
+                clock=lambda: (read_timestamp(delivery["clock"]) or 0) / 1000,
+                **options,
+            )
+        except licensing.WebhookVerificationError as error:
+            test.assertEqual(error.reason, delivery["reason"])
+        else:
+            test.assertIsNone(delivery["reason"])
+            test.assertEqual(event, json.loads(body))
+
+    return verify
+
+
+def webhook_suite() -> type[unittest.TestCase]:
+    deliveries = json.loads((FOLDER / "webhooks.json").read_text("utf-8"))
+    tests = {f"test {delivery['name']}": webhook_test_of(delivery) for delivery in deliveries}
+    return type("webhooks", (unittest.TestCase,), tests)
+
+
+FILES = sorted(file for file in FOLDER.glob("*.json") if file.stem not in ("shared", "webhooks"))
 
 
 def load_tests(loader: unittest.TestLoader, _tests: unittest.TestSuite, _pattern: str) -> unittest.TestSuite:
     kinds = (licensing.LicenceClient, licensing.aio.LicenceClient)
-    suites = (suite_of(file, kind) for file in FILES for kind in kinds)
+    suites = [suite_of(file, kind) for file in FILES for kind in kinds] + [webhook_suite()]
     return unittest.TestSuite(loader.loadTestsFromTestCase(suite) for suite in suites)

@@ -153,6 +153,9 @@ namespace Licensing
         /// <summary>Whether the licence includes updates to a release of this time.</summary>
         public bool Covers(DateTimeOffset releasedAt) =>
             Native.licensing_covers(client, Native.Utf8(releasedAt.UtcDateTime.ToString("o"))) != 0;
+        /// <summary>The same for a time that may name no zone: then it is in UTC.</summary>
+        public bool Covers(DateTime releasedAt) =>
+            Covers(new DateTimeOffset(releasedAt.Kind == DateTimeKind.Unspecified ? DateTime.SpecifyKind(releasedAt, DateTimeKind.Utc) : releasedAt));
         /// <summary>A request for a licence file, for a machine without a network: JSON.</summary>
         public string CreateOfflineRequest() => Native.Taken(Native.licensing_create_offline_request(client));
         /// <summary>Calls a listener after each change of the state, on a thread of the client, until the result is disposed.</summary>

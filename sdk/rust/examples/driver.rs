@@ -34,6 +34,9 @@ fn main() {
     for line in io::stdin().lock().lines() {
         let line = line.expect("the input is text");
         let order: Value = serde_json::from_str(&line).expect("the input is JSON");
+        if order["call"] == "exit" {
+            std::process::exit(order["argument"].as_i64().unwrap_or_default() as i32);
+        }
         if order["call"] == "new" {
             answer(&order, &clients); // a later line may use the client
         } else {

@@ -22,8 +22,9 @@
  * licensing_string_free. A `const char *` is not freed: it belongs to the state or the library that it comes from. A text that is
  * returned through a pointer (`error`, `event`) is always set, to NULL if there is none. Each function that frees accepts NULL.
  *
- * All functions can be called from several threads at once, but a client must not be used after licensing_free. No call blocks
- * for longer than about its timeout. No error leaves a function other than as its result: a null pointer, false or 0.
+ * All functions can be called from several threads at once. If a thread frees a client, calls that wait in other threads return
+ * at once; no call may begin after that. No call blocks for longer than about its timeout. No error leaves a function other than
+ * as its result: a null pointer, false or 0.
  */
 #ifndef LICENSING_H
 #define LICENSING_H
@@ -92,8 +93,8 @@ typedef struct licensing_state {
     bool offline;           /* whether the token came in a file */
     bool clock_turned_back; /* the local clock was turned back, and no token has been issued since */
     bool has_seats;
-    int64_t seats;          /* the number of seats the product should enforce, if has_seats */
-    const char *reason;     /* why the product is not licensed */
+    int64_t seats;      /* the number of seats the product should enforce, if has_seats */
+    const char *reason; /* why the product is not licensed */
     const char *licence_id;
     const char *activation_id;
     const char *plan_id;
@@ -162,7 +163,7 @@ bool licensing_has_feature(const licensing_client *client, const char *key);
 /* The current value of a limit; 0 if nothing is granted. Returns at once. */
 int64_t licensing_limit(const licensing_client *client, const char *key);
 
-/* Whether the licence includes updates to a release of this time, ISO 8601. */
+/* Whether the licence includes updates to a release of this time: ISO 8601, in UTC if it names no zone; true for any other text. */
 bool licensing_covers(const licensing_client *client, const char *released_at);
 
 /* A request for a licence file, for a machine without a network: JSON. The product frees it. */

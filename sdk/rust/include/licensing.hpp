@@ -93,9 +93,7 @@ struct Error : std::runtime_error {
 
 namespace detail {
 
-inline std::optional<std::string> text(const char *text) {
-    return text ? std::optional<std::string>(text) : std::nullopt;
-}
+inline std::optional<std::string> text(const char *text) { return text ? std::optional<std::string>(text) : std::nullopt; }
 
 /// Takes over a text of the library.
 inline std::optional<std::string> taken(char *text) {
@@ -212,9 +210,7 @@ public:
     }
     State refresh() { return detail::taken(licensing_refresh(client_.get())); }
     State check() { return detail::taken(licensing_check(client_.get())); }
-    State migrate(const std::string &legacy_key) {
-        return detail::taken(licensing_migrate(client_.get(), legacy_key.c_str()));
-    }
+    State migrate(const std::string &legacy_key) { return detail::taken(licensing_migrate(client_.get(), legacy_key.c_str())); }
     State deactivate() { return detail::taken(licensing_deactivate(client_.get())); }
     State release() { return detail::taken(licensing_release(client_.get())); }
     State call_home() { return detail::taken(licensing_call_home(client_.get())); }
@@ -222,9 +218,7 @@ public:
     bool has_feature(const std::string &key) const { return licensing_has_feature(client_.get(), key.c_str()); }
     std::int64_t limit(const std::string &key) const { return licensing_limit(client_.get(), key.c_str()); }
     bool covers(const std::string &released_at) const { return licensing_covers(client_.get(), released_at.c_str()); }
-    std::string create_offline_request() {
-        return detail::taken(licensing_create_offline_request(client_.get())).value_or("");
-    }
+    std::string create_offline_request() { return detail::taken(licensing_create_offline_request(client_.get())).value_or(""); }
     std::optional<std::string> licence_key() const { return detail::taken(licensing_licence_key(client_.get())); }
 
     /// Calls a listener after each change of the state, on the client's thread. Returns a number for remove_listener.
@@ -279,8 +273,8 @@ inline std::string verify_webhook(const std::string &raw_body, const Headers &he
                                   std::chrono::seconds tolerance = std::chrono::seconds(300), std::int64_t now_ms = 0) {
     char *event = nullptr;
     const char *reason =
-        licensing_verify_webhook(raw_body.data(), raw_body.size(), detail::pointers(headers).data(), detail::pointers(secrets).data(),
-                                 static_cast<double>(tolerance.count()), now_ms, &event);
+        licensing_verify_webhook(raw_body.data(), raw_body.size(), detail::pointers(headers).data(),
+                                 detail::pointers(secrets).data(), static_cast<double>(tolerance.count()), now_ms, &event);
     auto verified = detail::taken(event);
     if (reason) throw Error(reason);
     return std::move(verified).value_or("");

@@ -183,7 +183,10 @@ pub unsafe extern "C" fn licensing_new(options: *const COptions, error: *mut *mu
             Client::new(unsafe { options_of(options) })
         });
         // SAFETY: the caller says so.
-        client.map_or_else(|cause| unsafe { fail(error, &cause) }, |client| Box::into_raw(Box::new(client)))
+        client.map_or_else(
+            |cause| unsafe { fail(error, &cause) },
+            |client| Arc::into_raw(Arc::new(client)).cast_mut(),
+        )
     })
 }
 
@@ -282,8 +285,8 @@ unsafe fn bytes<'a>(start: *const c_void, length: usize) -> &'a [u8] {
 #[no_mangle]
 pub unsafe extern "C" fn licensing_free(client: *mut Client) {
     if !client.is_null() {
-        // SAFETY: the caller says so.
-        guarded((), || drop(unsafe { Box::from_raw(client) }));
+        // SAFETY: the caller says so. A call that is running has a reference of its own.
+        guarded((), || unsafe { Arc::from_raw(client) }.close());
     }
 }
 
@@ -309,6 +312,22 @@ pub unsafe extern "C" fn licensing_string_free(text: *mut c_char) {
     }
 }
 
+/// The client for the time of a call, also if it is freed meanwhile.
+///
+/// # Safety
+///
+/// `client` is null, or comes from `licensing_new` and is not freed yet.
+unsafe fn of_call(client: *const Client) -> Option<Arc<Client>> {
+    if client.is_null() {
+        return None;
+    }
+    // SAFETY: the caller says so.
+    unsafe {
+        Arc::increment_strong_count(client);
+        Some(Arc::from_raw(client))
+    }
+}
+
 macro_rules! calls {
     ($($name:ident($($argument:ident),*) = $call:ident;)*) => {
         $(
@@ -319,7 +338,7 @@ macro_rules! calls {
             pub unsafe extern "C" fn $name(client: *const Client $(, $argument: *const c_char)*) -> *mut CState {
                 guarded(null_mut(), || {
                     // SAFETY: the caller says so.
-                    let Some(client) = (unsafe { client.as_ref() }) else { return null_mut() };
+                    let Some(client) = (unsafe { of_call(client) }) else { return null_mut() };
                     // SAFETY: the caller says so.
                     let state = client.$call($(&unsafe { taken($argument) }.unwrap_or_default()),*);
                     Box::into_raw(Box::new(CState::new(&state)))
@@ -356,8 +375,8 @@ unsafe fn ask<T: Copy>(
 ) -> T {
     guarded(none, || {
         // SAFETY: the caller says so.
-        let (client, text) = unsafe { (client.as_ref(), taken(text)) };
-        client.map_or(none, |client| question(client, &text.unwrap_or_default()))
+        let (client, text) = unsafe { (of_call(client), taken(text)) };
+        client.map_or(none, |client| question(&client, &text.unwrap_or_default()))
     })
 }
 

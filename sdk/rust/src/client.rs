@@ -206,7 +206,7 @@ impl Client {
     /// Whether the licence includes updates to a release: false if its updates ended before, else true; also true for a text that
     /// is not a time. It says nothing about whether the product is licensed at all.
     ///
-    /// `released_at` is when the release was published, ISO 8601: `2026-11-01` or `2026-11-01T12:00:00Z`.
+    /// `released_at` is when the release was published, ISO 8601: `2026-11-01` or `2026-11-01T12:00:00Z`; in UTC if it names no zone.
     pub fn covers(&self, released_at: &str) -> bool {
         let until = self.session.answer(|held, _| held.claims().and_then(|claims| claims.updates_until));
         until.is_none_or(|until| timestamps::parse(released_at).is_none_or(|released| until >= released))
@@ -247,8 +247,8 @@ impl Client {
         self.session.end_listening(listener.0);
     }
 
-    /// Ends the background work, and the thread of the client: a request that is running ends within the timeout. `has_feature` and
-    /// `limit` still use the current token; other calls return the state without the network.
+    /// Ends the background work, and the thread of the client. It waits until a call that is running has saved, but not for its
+    /// request. `has_feature` and `limit` still use the current token; other calls return the state without the network.
     pub fn close(&self) {
         self.session.close();
     }

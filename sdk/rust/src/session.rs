@@ -57,7 +57,11 @@ struct Inner {
     start: Task,
     queue: VecDeque<Arc<Job>>,
     running: Option<Arc<Job>>,
+    /// Ends the wait for a request, which may have ended already.
+    end_request: Option<Box<dyn FnOnce() + Send>>,
     worker: Option<JoinHandle<()>>,
+    /// Whether the worker may still do something.
+    is_working: bool,
     /// When the background looks what is due.
     timer: Option<Instant>,
     is_woken: bool,
@@ -91,7 +95,9 @@ impl Session {
             start: Task::Activate,
             queue: VecDeque::new(),
             running: None,
+            end_request: None,
             worker: None,
+            is_working: false,
             timer: None,
             is_woken: false,
             closed: false,
@@ -170,7 +176,7 @@ impl Session {
         }
         let request = call.request(&self.parts.base_url, in_time);
         let transport = self.parts.transport.clone();
-        match self.within(in_time, true, move |_| transport.send(&request)) {
+        match self.within(in_time, true, move || transport.send(&request)) {
             Ok(response) => read_answer(response, local_time(None)),
             Err(error) if error.kind() == io::ErrorKind::TimedOut || Instant::now() >= until => {
                 Answer::Failure(timeout())
@@ -234,7 +240,7 @@ impl Session {
         if inner.worker.is_none() {
             let session = self.clone();
             match thread::Builder::new().name("licensing".into()).spawn(move || session.work()) {
-                Ok(worker) => inner.worker = Some(worker),
+                Ok(worker) => (inner.worker, inner.is_working) = (Some(worker), true),
                 Err(error) => {
                     drop(inner);
                     self.record_problem(Operation::Internal, Reason::UNEXPECTED_ERROR, &error.to_string());
@@ -260,14 +266,29 @@ impl Session {
         self.lock().listeners.retain(|(listener, _)| *listener != id);
     }
 
-    /// Ends the thread and the request that it waits for. If it is at work in the store or a listener, it ends after that.
+    /// Ends the thread, and the wait for a request. Waits until the task that is running has saved, but not for longer than it may
+    /// take: after that, no thread of the session calls a function of the product.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
         inner.listeners.clear();
+        if let Some(end_request) = inner.end_request.take() {
+            end_request();
+        }
         self.changed.notify_all();
-        let is_idle = inner.running.is_none();
-        let worker = inner.worker.take_if(|worker| is_idle && worker.thread().id() != thread::current().id());
+        let until = Instant::now() + self.parts.timeout;
+        let is_worker = |worker: &JoinHandle<()>| worker.thread().id() == thread::current().id();
+        if inner.worker.as_ref().is_some_and(is_worker) {
+            return;
+        }
+        while inner.is_working {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let worker = inner.worker.take();
         drop(inner);
         if let Some(worker) = worker {
             let _ = worker.join();
@@ -283,6 +304,8 @@ impl Session {
                 Next::DueTasks => self.perform_due_tasks(),
             }
         }
+        self.lock().is_working = false;
+        self.changed.notify_all();
     }
 
     /// Waits for what is next; none if the session was closed.
@@ -363,7 +386,7 @@ impl Session {
             return;
         }
         let store = self.parts.store.clone();
-        let text = self.within(self.parts.timeout, false, move |_| store.read()).unwrap_or_else(|error| {
+        let text = self.within(self.parts.timeout, false, move || store.read()).unwrap_or_else(|error| {
             self.store_failed(&error);
             None
         });
@@ -403,8 +426,8 @@ impl Session {
     }
 
     fn save(self: &Arc<Self>) {
-        let store = self.parts.store.clone();
-        let save = move |session: &Arc<Self>| store.update(&mut |text| session.text_to_save(text));
+        let (store, session) = (self.parts.store.clone(), self.clone());
+        let save = move || store.update(&mut |text| session.text_to_save(text));
         match self.within(self.parts.timeout, false, save) {
             Ok(()) => {
                 let mut inner = self.observed();
@@ -444,36 +467,31 @@ impl Session {
         self.record(|attempts| attempts.record(operation, Some(&Trouble::new(code, detail)), time));
     }
 
-    /// Does work that may hang on a thread of its own, and waits for it at most `time`, and not after `close` if the work is a
-    /// request.
+    /// Does work that may hang on a thread of its own, and waits for it at most `time`, and not after `close` if it is a request. The
+    /// thread of a request may end later than the session, so it has nothing of it.
     fn within<T: Send + 'static>(
-        self: &Arc<Self>,
+        &self,
         time: Duration,
         is_request: bool,
-        work: impl FnOnce(&Arc<Self>) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let until = Instant::now() + time;
-        let (done, outcome) = mpsc::sync_channel(1);
-        let session = self.clone();
-        thread::Builder::new().name("licensing".into()).spawn(move || {
-            let outcome = safely(|| work(&session));
-            let panicked = || Err(io::Error::other("a function of the product panicked"));
-            let _ = done.send(outcome.unwrap_or_else(panicked));
-            let _inner = session.lock();
-            session.changed.notify_all();
-        })?;
+        let (done, outcome) = mpsc::channel();
+        let end = done.clone();
+        let end = Box::new(move || drop(end.send(None)));
         let mut inner = self.lock();
-        loop {
-            if let Ok(outcome) = outcome.try_recv() {
-                return outcome;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || (is_request && inner.closed) {
-                let detail = format!("timed out after {} ms", time.as_millis());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, detail));
-            }
-            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        match inner.closed {
+            true if is_request => end(),
+            _ => inner.end_request = is_request.then_some(end),
         }
+        drop(inner);
+        thread::Builder::new().name("licensing".into()).spawn(move || {
+            let panicked = || Err(io::Error::other("a function of the product panicked"));
+            let _ = done.send(Some(safely(work).unwrap_or_else(panicked)));
+        })?;
+        outcome.recv_timeout(time).ok().flatten().unwrap_or_else(|| {
+            let detail = format!("timed out after {} ms", time.as_millis());
+            Err(io::Error::new(io::ErrorKind::TimedOut, detail))
+        })
     }
 
     /// Calls the listeners if the state has changed. A change of a problem only counts if its code changed.

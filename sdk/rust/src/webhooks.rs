@@ -1,6 +1,6 @@
 use crate::signature::Object;
-use base64::engine::general_purpose::STANDARD;
-use base64::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
+use base64::{alphabet, Engine};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::ffi::CStr;
@@ -230,7 +230,8 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 /// The key of Standard Webhooks: the bytes that the secret has in base64 after `whsec_`. None for a secret of the other kind.
 fn standard_key(secret: &str) -> Option<Vec<u8>> {
     let text = secret.strip_prefix("whsec_").unwrap_or(secret);
-    STANDARD.decode(text).ok().filter(|key| !key.is_empty())
+    let lenient = GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+    lenient.decode(text).ok().filter(|key| !key.is_empty())
 }
 
 /// HMAC with SHA-256 (RFC 2104).
@@ -252,6 +253,6 @@ fn is_equal(one: &[u8; 32], other: &[u8; 32]) -> bool {
 fn event_in(body: &[u8]) -> Option<WebhookEvent> {
     let content: Object = serde_json::from_slice(body).ok()?;
     let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_string);
-    content.get("data").filter(|data| data.is_object() || data.is_array())?;
+    content.get("data").filter(|data| data.is_object())?;
     Some(WebhookEvent { id: text("id")?, event_type: text("type")?, content })
 }

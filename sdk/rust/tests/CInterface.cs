@@ -66,7 +66,7 @@ static class CInterface
             Check(state.Status == LicenceStatus.Licensed && state.Usable && state.Reason == null && state.Problem == null, "licensed");
             Check(state.ExpiresAt == new DateTimeOffset(2026, 11, 22, 10, 0, 0, TimeSpan.Zero), "expires in a day");
             Check(licence.HasFeature("export_pdf") && !licence.HasFeature("no_such_key") && licence.Limit("overdraft") == -5, "granted");
-            Check(licence.Covers(DateTimeOffset.UtcNow) && licence.LicenceKey == options.LicenceKey, "covers, key");
+            Check(licence.Covers(DateTimeOffset.UtcNow) && licence.Covers(new DateTime(2026, 11, 1)) && licence.LicenceKey == options.LicenceKey, "covers, key");
             Check(licence.CreateOfflineRequest().Contains("büro.example.com"), "a request has the host");
             var calls = Enumerable.Range(0, 8).Select(at => at % 2 == 0 ? licence.RefreshAsync() : licence.CheckAsync());
             Check((await Task.WhenAll(calls)).All(each => each.Usable), "calls of several threads");

@@ -27,6 +27,7 @@ static class Driver
         for (string line; (line = Console.ReadLine()) != null;)
         {
             var order = (Fields)new Json(line).Value();
+            if ((string)order["call"] == "exit") Environment.Exit(Convert.ToInt32(order["argument"]));
             if ((string)order["call"] == "new") Answer(order).Wait(); // a later line may use the client
             else running.Add(Task.Run(() => Answer(order)));
         }

@@ -20,6 +20,8 @@
 static const char *token_answer, *jwks_answer, *list_answer;
 static atomic_int requests, freed, heard;
 
+static void sleep_for_a_moment(void) { thrd_sleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
+
 static int64_t clock_of_the_test(void *user) {
     (void)user;
     return 1795255200000; /* 2026-11-21T10:00:00Z */
@@ -119,7 +121,7 @@ static void test_client(void) {
     licensing_state_free(state);
     licensing_free(client);
     // A short thread for the store may end after the client.
-    for (int wait = 0; wait < 5000 && atomic_load(&freed) < 2; wait++) thrd_sleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (int wait = 0; wait < 5000 && atomic_load(&freed) < 2; wait++) sleep_for_a_moment();
     CHECK(atomic_load(&freed) == 2 && atomic_load(&requests) >= 2);
 }
 
@@ -148,6 +150,36 @@ static void test_errors(void) {
     CHECK(licensing_activate(NULL) == NULL && !licensing_has_feature(NULL, NULL) && licensing_limit(NULL, "a") == 0);
 }
 
+static atomic_bool is_waiting, may_end;
+
+static bool send_that_waits(void *user, const licensing_request *request, licensing_response *response) {
+    atomic_store(&is_waiting, true);
+    while (!atomic_load(&may_end)) sleep_for_a_moment();
+    return send_to_nobody(user, request, response);
+}
+
+static void *activate(void *client) {
+    licensing_state *state = licensing_activate(client);
+    CHECK(state != NULL && !state->usable);
+    licensing_state_free(state);
+    return NULL;
+}
+
+static void test_free_while_a_call_waits(void) {
+    licensing_options options = options_of_the_test();
+    options.send = send_that_waits;
+    options.timeout_ms = 3600000;
+    const int freed_before = atomic_load(&freed);
+    licensing_client *client = licensing_new(&options, NULL);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, activate, client) == 0);
+    while (!atomic_load(&is_waiting)) sleep_for_a_moment();
+    licensing_free(client);
+    pthread_join(thread, NULL);
+    atomic_store(&may_end, true);
+    while (atomic_load(&freed) == freed_before) sleep_for_a_moment();
+}
+
 static void test_machine_and_webhooks(const char *folder) {
     char *one = licensing_machine_fingerprint("app_1", NULL, NULL);
     CHECK(one != NULL && strlen(one) == 64);
@@ -163,8 +195,8 @@ static void test_machine_and_webhooks(const char *folder) {
     licensing_string_free(error);
 
     const char *body = "{\"id\":\"evt_1\",\"type\":\"webhook.test\",\"data\":{\"object\":{\"ping\":true}}}";
-    const char *const headers[] = {
-        "Webhook-Signature", "t=1795255200,v1=1b152e1230afa0f32baa8770be2043264b17a41c8ffff8f2d36b2fb8b532da7b", NULL};
+    const char *const headers[] = {"Webhook-Signature",
+                                   "t=1795255200,v1=1b152e1230afa0f32baa8770be2043264b17a41c8ffff8f2d36b2fb8b532da7b", NULL};
     const char *const secrets[] = {"whsec_other", "whsec_test", NULL}, *const none[] = {NULL};
     char unset[] = "", *event = NULL, *no_event = unset;
     CHECK(licensing_verify_webhook(body, strlen(body), headers, secrets, 0, 1795255200000, &event) == NULL);
@@ -181,6 +213,7 @@ int main(int count, char **given) {
     token_answer = given[1], jwks_answer = given[2], list_answer = given[3];
     test_client();
     test_errors();
+    test_free_while_a_call_waits();
     test_machine_and_webhooks(given[4]);
     puts("the C interface is right");
     return 0;

@@ -54,7 +54,8 @@ fn has(program: &str) -> bool {
 fn run(command: &mut Command) -> String {
     let output = command.env("LD_LIBRARY_PATH", libraries()).output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}: {text}{errors}", output.status);
     text
 }
 

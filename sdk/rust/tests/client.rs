@@ -155,8 +155,11 @@ fn a_token_that_ended_while_the_machine_slept_is_renewed_when_a_question_is_aske
 }
 
 #[test]
-fn the_close_ends_a_call_that_waits_for_the_network() {
+fn the_close_ends_a_call_that_waits_for_the_network_and_no_thread_reads_the_clock_after_it() {
     let mut given = options(&Arc::new(Service::default()));
+    let readings = Arc::new(AtomicUsize::new(0));
+    let clock = readings.clone();
+    given.clock = Some(Arc::new(move || clock.fetch_add(1, Ordering::SeqCst) as i64));
     let (entered, is_entered) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let enters = is_entered.clone();
     given.transport = Some(Arc::new(move |_: &Request| {
@@ -172,6 +175,8 @@ fn the_close_ends_a_call_that_waits_for_the_network() {
     eventually("the request is sent", || is_entered.load(Ordering::SeqCst));
     licence.close();
     assert!(!call.join().unwrap().usable);
+    drop(licence);
+    assert_eq!(Arc::strong_count(&readings), 1, "the request that still waits has nothing of the client");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 

@@ -2,27 +2,30 @@
 
 mod support;
 
-use licensing::{Client, MemoryStore, Store};
+use base64::{engine::general_purpose::STANDARD, Engine};
+use licensing::{verify_webhook, Client, MemoryStore, SignatureHeaders, Store, WebhookOptions};
 use serde_json::{json, Map, Value};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, io, process, thread};
-use support::{call, merged, ms, options_of, shared, vector_files, written, ScriptedService};
+use support::{call, merged, ms, options_of, read_vectors, shared, vector_files, written, ScriptedService};
 
 fn main() {
     let wanted: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let (mut passed, mut failed) = (0, Vec::new());
-    let files = vector_files();
+    let mut files = vector_files();
+    files.push(("webhooks".into(), read_vectors("webhooks.json").as_array().unwrap().clone()));
     println!("running {} tests", files.iter().map(|(_, vectors)| vectors.len()).sum::<usize>());
     for (file, vectors) in files {
+        let test = if file == "webhooks" { verify } else { play };
         for vector in vectors {
             let name = format!("{file}::{}", vector["name"].as_str().unwrap());
             if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part)) {
                 continue;
             }
-            let is_right = catch_unwind(AssertUnwindSafe(|| play(&vector))).is_ok();
+            let is_right = catch_unwind(AssertUnwindSafe(|| test(&vector))).is_ok();
             println!("test {name} ... {}", if is_right { "ok" } else { "FAILED" });
             if is_right {
                 passed += 1
@@ -37,6 +40,28 @@ fn main() {
         failed.len()
     );
     process::exit(i32::from(!failed.is_empty()));
+}
+
+fn verify(delivery: &Value) {
+    let text = |name: &str| delivery[name].as_str();
+    let encoded = text("body_base64").map(|bytes| STANDARD.decode(bytes).unwrap());
+    let body = encoded.unwrap_or_else(|| text("body").unwrap().into());
+    let headers = delivery["headers"].as_object().into_iter().flatten();
+    let headers: Vec<_> = headers.map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
+    let given = text("signature").map_or(SignatureHeaders::All(&headers), SignatureHeaders::Default);
+    let secrets = delivery["secrets"].as_array().unwrap();
+    let secrets: Vec<_> = secrets.iter().map(|secret| secret.as_str().unwrap()).collect();
+    let options = WebhookOptions {
+        tolerance_seconds: delivery["tolerance_seconds"].as_f64().unwrap_or(300.0),
+        now: text("clock").map(ms),
+    };
+    match verify_webhook(&body, given, &secrets, options) {
+        Ok(event) => {
+            assert_eq!(None, text("reason"));
+            assert_eq!(event.content, serde_json::from_slice(&body).unwrap());
+        }
+        Err(error) => assert_eq!(Some(error.reason()), text("reason")),
+    }
 }
 
 fn play(vector: &Value) {

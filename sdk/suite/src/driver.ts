@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { commandOf, folderOf, prepare, type Language } from './languages.ts'
+import { folderOf, located, prepare, type Language } from './languages.ts'
 
 /** The fields of a state that the suite compares, in the notation of the vectors. */
 export interface State {
@@ -110,6 +110,18 @@ export class Driver implements AsyncDisposable {
     return this.#process.exitCode
   }
 
+  /** Lets the product exit with a code, whatever its clients do. Returns the code of the process. */
+  async exit(code: number): Promise<unknown> {
+    void this.ask('exit', { argument: code }).catch(() => undefined)
+    await this.#ended
+    return this.#process.exitCode ?? this.#process.signalCode
+  }
+
+  /** The text on the standard error of the process. */
+  get errors(): string {
+    return this.#errors
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#hasEnded) this.#process.kill('SIGKILL')
     await this.#ended
@@ -158,7 +170,8 @@ class DrivenClient {
 }
 
 function launch(language: Language, wrapper: readonly string[]) {
-  const [program, ...parameters] = [...wrapper, ...commandOf(language, language.driver)] as [string]
+  const driver = language.driver.map((word) => located(language, word))
+  const [program, ...parameters] = [...wrapper, ...driver] as [string]
   return spawn(program, parameters, { cwd: folderOf(language), stdio: ['pipe', 'pipe', 'pipe'] })
 }
 

@@ -245,6 +245,19 @@ describe.concurrent.each(languages)('the SDK of $name', (language) => {
     expect(performance.now() - begun).toBeLessThan(patienceMs)
   })
 
+  test('exits with the code of its product while a call waits', async () => {
+    const { service, folder, options } = await given(language)
+    const driver = await startAnother(language)
+    const store_file = join(folder, 'licence.json')
+    const client = await driver.open({ ...options, store_file, timeout_ms: 60_000, background: true })
+    service.instead = () => undefined
+    // Its result does not matter: the end of the process may cancel the call.
+    const waiting = client.call('activate').catch(() => undefined)
+    await eventually(() => expect(service.requests).toHaveLength(1))
+    expect(await driver.exit(7), driver.errors).toBe(7)
+    await waiting
+  })
+
   test.each([null, 'lrk_', 'lrk_AAAA', { of: [] }, { of: ['unpinned', 'lrk_x'] }])(
     'creates no client with the root key %j',
     async (given_key) => {

@@ -1,6 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -10,23 +9,21 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const sdks = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A program and its arguments. `{build}` stands for the language's folder of build results, outside of the checkout. */
-type Command = readonly [string, ...string[]]
-
+/** In each command `{build}` stands for the language's folder of build results, outside of the checkout. */
 export interface Language {
   readonly name: string
   /** Working directory of its commands, in `sdk/`. */
   readonly folder: string
-  /** Commands that succeed if the tools are installed. */
-  readonly probes: readonly Command[]
+  /** Shell commands that succeed if the tools are installed. */
+  readonly probes: readonly string[]
   /** Builds the driver. */
-  readonly prepare?: Command
-  /** Runs the language's own tests, among them the vectors. Absent: they are a project of `npm test`, or of another row. */
-  readonly test?: Command
-  /** With `npm run test:full`, instead of `test`: also linters, race detectors, and packages from a registry. */
-  readonly fullTest?: Command
-  /** The program that speaks the protocol of the README. */
-  readonly driver: Command
+  readonly prepare?: string
+  /** Runs the vectors. Absent: they are a project of `npm test`, or of another row. */
+  readonly test?: string
+  /** With `npm run test:full`, instead of `test`: all tests of the language, formatters, linters, race detectors. */
+  readonly fullTest?: string
+  /** The program that speaks the protocol of the README, and its arguments. */
+  readonly driver: readonly string[]
   /**
    * For the programs of the guides, by the language of their blocks: shell commands that compile `{file}` in the empty folder
    * `{work}`, and run it with the arguments of the shell.
@@ -34,13 +31,18 @@ export interface Language {
   readonly programs: Readonly<Record<string, string>>
 }
 
-const JAVA_DRIVER = 'src/test/java/licensing/Driver.java'
-
-const RUST_PROBES: readonly Command[] = [
+const RUST_PROBES = [
   // 1.85 or newer
-  ['sh', '-c', String.raw`rustc --version | grep -Eq ' 1\.(8[5-9]|9[0-9]|[1-9][0-9]{2})\.'`],
-  ['cargo', 'fetch', '--quiet'],
+  String.raw`rustc --version | grep -Eq ' 1\.(8[5-9]|9[0-9]|[1-9][0-9]{2})\.'`,
+  'cargo fetch --quiet',
 ]
+
+const CARGO_BUILD = 'cargo build --quiet --target-dir {build}'
+const CARGO_TEST = 'cargo test --quiet --target-dir {build}'
+const PYTHON_TESTS = 'PYTHONPATH=src python3 -m unittest discover -s tests'
+
+/** Short runs gain nothing from the compiler for long ones. */
+const QUICK_JAVA = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC']
 
 const WITH_LIBRARY = 'LD_LIBRARY_PATH={build}/debug exec'
 
@@ -55,8 +57,9 @@ const all: readonly Language[] = [
   {
     name: 'Python',
     folder: 'python',
-    probes: [['python3', '-c', 'import cryptography']],
-    test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
+    probes: ['python3 -c "import cryptography"'],
+    test: `${PYTHON_TESTS} -p test_vectors.py`,
+    fullTest: `{ ! command -v ruff || { ruff format --check . && ruff check . && mypy; }; } && ${PYTHON_TESTS}`,
     driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
     programs: { python: 'PYTHONPATH=src exec python3 -u {file} "$@"' },
   },
@@ -64,11 +67,11 @@ const all: readonly Language[] = [
     name: 'Go',
     folder: 'go',
     // 1.22 or newer
-    probes: [['sh', '-c', String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`]],
-    prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
+    probes: [String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`],
+    prepare: 'CGO_ENABLED=0 go build -o {build}/driver ./internal/driver',
     // A result that Go has kept would not notice changes of the vectors.
-    test: ['env', 'CGO_ENABLED=0', 'go', 'test', '-count=1', './...'],
-    fullTest: ['sh', '-c', 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...'],
+    test: "CGO_ENABLED=0 go test -vet=off -count=1 -run 'Vectors$' .",
+    fullTest: 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...',
     driver: ['{build}/driver'],
     programs: {
       go: String.raw`sdk=$PWD && cd {work} && go mod init product 2>&- \
@@ -79,31 +82,35 @@ const all: readonly Language[] = [
   {
     name: 'Java',
     folder: 'java',
-    probes: [
-      ['javac', '--version'],
-      ['test', '-f', '/usr/share/java/junit-platform-console.jar'],
-    ],
-    prepare: ['javac', '-d', '{build}/driver', '-sourcepath', 'src/main/java:src/test/java', JAVA_DRIVER],
-    test: ['./test.sh', '{build}/tests'],
-    fullTest: ['mvn', '--quiet', '--batch-mode', '-DbuildDirectory={build}/maven', 'spotless:check', 'test'],
-    driver: ['java', '-cp', '{build}/driver', 'licensing.Driver'],
-    programs: { java: 'exec java -cp {build}/driver {file} "$@"' },
+    probes: ['command -v javac', 'test -f /usr/share/java/junit-platform-console.jar'],
+    prepare: './test.sh {build}/classes compile',
+    test: './test.sh {build}/classes VectorsTest WebhooksTest',
+    fullTest:
+      './test.sh {build}/tests && mvn --quiet --batch-mode -DbuildDirectory={build}/maven spotless:check test',
+    driver: ['java', ...QUICK_JAVA, '-cp', '{build}/classes', 'licensing.Driver'],
+    programs: { java: 'exec java -cp {build}/classes {file} "$@"' },
   },
   {
     name: 'Rust',
     folder: 'rust',
     probes: RUST_PROBES,
-    prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
-    test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
-    fullTest: [
-      'sh',
-      '-c',
-      'cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && cargo test --quiet --target-dir {build}',
-    ],
+    prepare: `${CARGO_BUILD} --example driver`,
+    test: `${CARGO_TEST} --test vectors`,
+    fullTest: `cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && ${CARGO_TEST}`,
     driver: ['{build}/debug/examples/driver'],
     programs: {
       rust: `rustc --edition 2021 --extern licensing={build}/debug/liblicensing.rlib -L dependency={build}/debug/deps \
         -o {work}/program {file} && exec {work}/program "$@"`,
+    },
+  },
+  {
+    name: 'C++',
+    folder: 'rust',
+    probes: [...RUST_PROBES, 'command -v cc', 'command -v c++'],
+    prepare: `${CARGO_BUILD} --lib && c++ -std=c++17 -pthread -Iinclude tests/driver.cpp -L{build}/debug -llicensing -o {build}/driver-cpp`,
+    fullTest: '! command -v clang-format || clang-format --dry-run --Werror include/* tests/*.c tests/*.cpp',
+    driver: ['env', 'LD_LIBRARY_PATH={build}/debug', '{build}/driver-cpp'],
+    programs: {
       c: `cc -std=c11 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
       cpp: `c++ -std=c++17 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
     },
@@ -111,12 +118,8 @@ const all: readonly Language[] = [
   {
     name: 'C#',
     folder: 'rust',
-    probes: [...RUST_PROBES, ['mono', '--version'], ['mcs', '--version']],
-    prepare: [
-      'sh',
-      '-c',
-      'cargo build --quiet --lib --target-dir {build} && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs',
-    ],
+    probes: [...RUST_PROBES, 'command -v mono', 'command -v mcs'],
+    prepare: `${CARGO_BUILD} --lib && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs`,
     driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
     programs: {
       csharp: `mcs -langversion:7.2 -out:{work}/program.exe csharp/Licensing.cs {file} && ${WITH_LIBRARY} mono {work}/program.exe`,
@@ -124,13 +127,18 @@ const all: readonly Language[] = [
   },
 ]
 
+const outcomes = new Map<string, boolean>()
+
+function succeeds(probe: string, folder: string): boolean {
+  const known = outcomes.get(probe) ?? spawnSync('sh', ['-c', probe], { cwd: folder }).status === 0
+  outcomes.set(probe, known)
+  return known
+}
+
 /** The languages whose tools are installed. The output names the others. */
 export const languages: readonly Language[] = all.filter(({ name, folder, probes }) => {
-  if (!existsSync(join(sdks, folder))) return false
-  const missing = probes.find(
-    ([program, ...parameters]) => spawnSync(program, parameters, { cwd: join(sdks, folder) }).status !== 0,
-  )
-  if (missing) process.stdout.write(`skipped: the SDK of ${name}, because this fails: ${missing.join(' ')}\n`)
+  const missing = probes.find((probe) => !succeeds(probe, join(sdks, folder)))
+  if (missing) process.stdout.write(`skipped: the SDK of ${name}, because this fails: ${missing}\n`)
   return !missing
 })
 
@@ -146,12 +154,8 @@ function buildFolder({ folder }: Language): string {
 }
 
 /** A command with its placeholders replaced. */
-export function commandOf(language: Language, command: Command): [string, ...string[]] {
-  return command.map((word) => located(language, word)) as [string, ...string[]]
-}
-
-function located(language: Language, text: string): string {
-  return text.replaceAll('{build}', buildFolder(language))
+export function located(language: Language, command: string): string {
+  return command.replaceAll('{build}', buildFolder(language))
 }
 
 /** The command that compiles and runs a program of a guide. */
@@ -180,7 +184,7 @@ async function build(language: Language): Promise<void> {
   // A driver that runs must not be replaced: it is built again only after a change of the sources.
   const unlessBuilt =
     '[ "$(cat "$1")" = "$2" ] 2>&- || { stamp=$1 key=$2; shift 2; "$@" && echo "$key" >"$stamp"; }'
-  const command = commandOf(language, language.prepare)
+  const command = ['sh', '-c', located(language, language.prepare)]
   const stamp = [join(folder, `.built-${language.name}`), await digestOf(folderOf(language))]
   const parameters = [join(folder, '.lock'), 'sh', '-c', unlessBuilt, 'sh', ...stamp, ...command]
   await run('flock', parameters, { cwd: folderOf(language) })

@@ -1,5 +1,6 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { afterAll, describe, expect, test } from 'vitest'
 import { Driver, type ClientOptions } from './driver.ts'
@@ -15,9 +16,10 @@ for (const language of languages) drivers.set(language, end.use(await Driver.sta
 
 const all = [...drivers.values()]
 
-const named = languages.flatMap((first) =>
+const allPairs = languages.flatMap((first) =>
   languages.map((second) => [first.name, second.name, first, second] as const),
 )
+const named = drawn(allPairs, 10)
 
 let stores = 0
 const givenOptions = () =>
@@ -34,7 +36,7 @@ const givenOptions = () =>
     background: false,
   }) satisfies ClientOptions
 
-describe('a product that moves from one language to another', () => {
+describe(`a product that moves from one language to another (${drawing})`, () => {
   test.each(named)(
     'from %s to %s keeps its activation, its key and its list',
     async (_, __, first, second) => {

@@ -99,6 +99,7 @@ async function verify(argument: WebhookArgument): Promise<object> {
 
 createInterface({ input: process.stdin }).on('line', (line) => {
   const request = JSON.parse(line) as Request
+  if (request.call === 'exit') process.exit(Number(request.argument))
   void obey(request)
     .catch((error: unknown) => ({ threw: error instanceof Error ? error.message : String(error) }))
     .then((answer) => process.stdout.write(`${JSON.stringify({ id: request.id, ...answer })}\n`))

@@ -136,10 +136,26 @@ export function inNotation({ problem, ...state }: LicenceState): Readonly<Record
   return { ...Object.fromEntries(words), problem: problem?.code ?? null }
 }
 
-/** All vectors by file, with their references replaced by the values. */
+/** A delivery of `webhooks.json`. */
+export interface Delivery {
+  readonly name: string
+  readonly clock: string
+  readonly body?: string
+  readonly body_base64?: string
+  readonly signature?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly secrets: readonly string[]
+  readonly tolerance_seconds?: number
+  /** Null: it is authentic. */
+  readonly reason: string | null
+}
+
+export const deliveries = read('webhooks.json') as readonly Delivery[]
+
+/** All vectors of clients by file, with their references replaced by the values. */
 export const vectorFiles: ReadonlyMap<string, readonly Vector[]> = new Map(
   readdirSync(folder)
-    .filter((file) => file.endsWith('.json') && file !== 'shared.json')
+    .filter((file) => file.endsWith('.json') && !['shared.json', 'webhooks.json'].includes(file))
     .map((file) => [file, resolve(read(file)) as Vector[]]),
 )
 

@@ -5,11 +5,24 @@ import { LicenceClient } from '../src/product/client.ts'
 import type { LicenceState } from '../src/product/state.ts'
 import { memoryStore, type LicenceStore } from '../src/product/store.ts'
 import { ScriptedService } from './scripted-service.ts'
-import { call, inNotation, optionsOf, shared, vectorFiles } from './vector.ts'
+import { verifyWebhook } from '../src/webhooks.ts'
+import { call, deliveries, inNotation, optionsOf, shared, vectorFiles } from './vector.ts'
 import type { ClientFields, Step, Vector } from './vector.ts'
 
 describe.each([...vectorFiles])('vectors of %s', (_file, vectors) => {
   it.each(vectors.map((vector) => [vector.name, vector] as const))('%s', (_name, vector) => play(vector))
+})
+
+describe('vectors of webhooks.json', () => {
+  it.each(deliveries.map((delivery) => [delivery.name, delivery] as const))('%s', async (_name, delivery) => {
+    const raw = delivery.body ?? Buffer.from(delivery.body_base64 ?? '', 'base64')
+    const verified = verifyWebhook(raw, delivery.headers ?? delivery.signature, delivery.secrets, {
+      clock: () => Date.parse(delivery.clock),
+      toleranceSeconds: delivery.tolerance_seconds,
+    })
+    if (delivery.reason === null) await expect(verified).resolves.toEqual(JSON.parse(String(raw)))
+    else await expect(verified).rejects.toMatchObject({ reason: delivery.reason })
+  })
 })
 
 describe('without Ed25519 in Web Crypto', () => {

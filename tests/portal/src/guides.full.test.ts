@@ -81,6 +81,49 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
+  test.each(['quickstart', 'products', 'offline', 'webhooks', 'testing', 'backends'])(
+    'in /docs/guides/%s each section has tabs of the same languages, and a click shows one language in all of them',
+    async (guide) => {
+      await using window = await openGuide(`guides/${guide}`)
+      const { page, complaints } = window
+      const groups = page.getByRole('tablist', { name: 'Language' })
+      await groups.first().waitFor()
+      const names = await Promise.all(
+        (await groups.all()).map((group) => group.getByRole('tab').allTextContents()),
+      )
+      expect(names[0]).toEqual(expect.arrayContaining(['TypeScript', 'Python']))
+      expect(names).toEqual(names.map(() => names[0]))
+      for (const name of names[0]!.toReversed()) {
+        await groups.last().getByRole('tab', { name, exact: true }).click()
+        // Those that are hidden do not count.
+        await eventually(async () => expect(await page.getByRole('tabpanel').count()).toBe(names.length))
+        expect(await page.getByRole('tabpanel', { name, exact: true }).count()).toBe(names.length)
+      }
+      expect(complaints).toEqual([])
+    },
+  )
+
+  test('the chosen language counts on other pages and after a reload, a link to a heading chooses its language, and without a script all are shown', async () => {
+    await using window = await openGuide('guides/products')
+    const { page } = window
+    const at = (path: string) => page.goto(`${world().stack.gatewayUrl}/docs/guides/${path}`)
+    const program = (name: string) => page.locator('.file-name', { hasText: name }).first()
+    await page.getByRole('tab', { name: 'Python', exact: true }).first().click()
+    await program('product.py').waitFor()
+    expect(await program('product.mjs').isVisible()).toBe(false)
+    await page.reload()
+    await program('product.py').waitFor()
+    await at('webhooks')
+    await page.getByRole('tabpanel', { name: 'Python', exact: true }).waitFor()
+    await at('products#go-1')
+    await program('product.go').waitFor()
+    expect(await program('product.py').isVisible()).toBe(false)
+
+    const html = await (await fetch(`${world().stack.gatewayUrl}/docs/guides/products`)).text()
+    expect(html).not.toContain('role="tab"')
+    for (const name of ['product.mjs', 'product.py', 'product.go']) expect(html).toContain(name)
+  })
+
   test(`no guide scrolls sideways at 360 px or violates the content security policy (${drawing})`, async () => {
     await using window = await openGuide('guides')
     const { page, complaints } = window

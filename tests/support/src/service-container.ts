@@ -45,7 +45,7 @@ export async function startServiceContainer(
   folder: string,
   options: ServiceOptions = {},
 ): Promise<TestProcess> {
-  const { waitMs = 30_000, name = service } = options
+  const { waitMs = 120_000, name = service } = options
   const { container: client } = await getContainerRuntimeClient()
   const logFile = join(folder, `${name}.log`)
   let current = environment
@@ -60,7 +60,7 @@ export async function startServiceContainer(
   const handle = () => client.getById(running.getId())
   const ended = async () => `exit code ${(await handle().inspect()).State.ExitCode}`
   const isRunning = async () => (await handle().inspect()).State.Running
-  const untilReady = (timeoutMs = 30_000) =>
+  const untilReady = (timeoutMs = 120_000) =>
     eventually(
       async () => {
         const response = await fetch(`${operationsUrl()}/readyz`).catch(() => undefined)

@@ -22,7 +22,7 @@ export interface TestProcess extends AsyncDisposable {
 }
 
 export interface ServiceOptions {
-  /** How long to wait for /readyz, by default 30 s; 0 returns at once. */
+  /** How long to wait for /readyz, by default two minutes; 0 returns at once. */
   waitMs?: number
   name?: string
   /** A folder of bundles, or with TEST_IMAGES the tag of the images; by default this checkout. */

@@ -86,6 +86,11 @@ func main() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		if given.Call == "exit" {
+			var code int
+			_ = json.Unmarshal(given.Argument, &code)
+			os.Exit(code)
+		}
 		reply := func(found answer) {
 			output.Lock()
 			defer output.Unlock()

@@ -107,7 +107,7 @@ class Client:
         It says nothing about whether the product is licensed at all: see ``state``.
 
         Args:
-            released_at: when the release was published; a time without a time zone is in UTC. True for a text that is no time
+            released_at: when the release was published; a text is ISO 8601, in UTC if it names no zone. True for any other text
         """
         if not self._session.started:
             self._ready()

@@ -144,6 +144,6 @@ def _read_event(body: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise WebhookVerificationError("malformed_body", "the body is not JSON") from error
     is_named = isinstance(event, dict) and isinstance(event.get("id"), str) and isinstance(event.get("type"), str)
-    if not is_named or not isinstance(event.get("data"), (dict, list)):
+    if not is_named or not isinstance(event.get("data"), dict):
         raise WebhookVerificationError("malformed_body", "the body is not an event")
     return event

@@ -17,8 +17,13 @@ fn read(path: &Path) -> Value {
         .expect("vectors are JSON")
 }
 
+/// A file of the vectors, unchanged.
+pub fn read_vectors(file: &str) -> Value {
+    read(&folder().join(file))
+}
+
 pub fn shared() -> Value {
-    read(&folder().join("shared.json"))
+    read_vectors("shared.json")
 }
 
 /// The JWS of a document of `shared.json`.
@@ -26,11 +31,15 @@ pub fn jws(name: &str) -> Value {
     shared()["documents"][name]["jws"].clone()
 }
 
-/// All vectors by file, with their references replaced by the values.
+/// All vectors of clients by file, with their references replaced by the values.
 pub fn vector_files() -> Vec<(String, Vec<Value>)> {
     let shared = shared();
     let mut names: Vec<_> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.retain(|path| path.extension().is_some_and(|ext| ext == "json") && !path.ends_with("shared.json"));
+    names.retain(|path| {
+        path.extension().is_some_and(|ext| ext == "json")
+            && !path.ends_with("shared.json")
+            && !path.ends_with("webhooks.json")
+    });
     names.sort();
     let vectors = |path: &Path| resolve(&read(path), &shared).as_array().unwrap().clone();
     names.iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into(), vectors(path))).collect()

@@ -5,6 +5,7 @@ import { tokenOf } from './held.ts'
 import { Session, type LicenceListener } from './session.ts'
 import { connect } from './service.ts'
 import type { LicenceState } from './state.ts'
+import { readTimestamp } from './shape.ts'
 import { memoryStore, type LicenceStore } from './store.ts'
 import { featureOf, limitOf, readTrust } from './trust.ts'
 
@@ -223,13 +224,14 @@ export class LicenceClient {
    * Whether the licence includes updates to a release: false if its updates ended before, else true. It says nothing about
    * whether the product is licensed at all: see `state`.
    *
-   * @param releasedAt when the release was published; true for a text that is not a time
+   * @param releasedAt when the release was published; a text is ISO 8601, in UTC if it names no zone. True for any other text
    * @example if (!licence.covers('2026-11-01T00:00:00Z')) offerRenewal()
    */
   covers(releasedAt: Date | string): boolean {
     if (!this.#session.started) void this.ready()
     const until = tokenOf(this.#session.held)?.claims.updatesUntil ?? null
-    return until === null || !(until < new Date(releasedAt).getTime())
+    const released = typeof releasedAt === 'string' ? readTimestamp(releasedAt) : releasedAt.getTime()
+    return until === null || !(until < released)
   }
 
   /**

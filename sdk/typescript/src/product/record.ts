@@ -1,7 +1,16 @@
 import { emptyHeld, mergeKeys, NO_LICENCE, revocationsOf, tokenOf } from './held.ts'
 import type { Held, HeldList, Licence, Token } from './held.ts'
 import type { AbsenceReason } from './reasons.ts'
-import { hasFields, isBoolean, isCount, isNullOr, isObject, isString, isTimestamp } from './shape.ts'
+import {
+  hasFields,
+  isBoolean,
+  isCount,
+  isNullOr,
+  isObject,
+  isString,
+  isTimestamp,
+  readTimestamp,
+} from './shape.ts'
 import type { Check, Checked } from './shape.ts'
 import { admit, mergeTimes, type SeenTime } from './time.ts'
 import { isKeySet, readList, readStoredKeys, readStoredToken } from './trust.ts'
@@ -166,7 +175,7 @@ async function readRevocations(
         ...current,
         etag: stored.etag,
         etagSince: stored.etag_since,
-        checkedAt: Date.parse(stored.checked_at),
+        checkedAt: readTimestamp(stored.checked_at),
       }
     : null
   const ids = [token, tokenOf(mine)].filter((of) => of !== null).map(({ claims }) => claims.licenceId)
@@ -178,7 +187,7 @@ async function readRevocations(
 }
 
 function readTime({ time, local, turned_back: turnedBack, corrections }: StoredTime): SeenTime {
-  return { time: Date.parse(time), local: Date.parse(local), turnedBack, corrections }
+  return { time: readTimestamp(time), local: readTimestamp(local), turnedBack, corrections }
 }
 
 /** The text that the store keeps. */

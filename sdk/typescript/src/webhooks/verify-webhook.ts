@@ -173,9 +173,13 @@ function readEvent(body: Bytes): WebhookEvent {
 }
 
 function isEvent(value: unknown): value is WebhookEvent {
-  if (typeof value !== 'object' || value === null) return false
-  const { id, type, data } = value as Partial<Record<string, unknown>>
-  return typeof id === 'string' && typeof type === 'string' && typeof data === 'object' && data !== null
+  if (!isObject(value)) return false
+  const { id, type, data } = value
+  return typeof id === 'string' && typeof type === 'string' && isObject(data)
+}
+
+function isObject(value: unknown): value is Partial<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function bytesOf(body: string | Uint8Array | ArrayBuffer): Bytes {

@@ -280,8 +280,8 @@ public final class LicenceClient implements AutoCloseable {
   /**
    * {@link #covers(Instant)} for a time in ISO 8601.
    *
-   * @param releasedAt {@code 2026-11-01} or {@code 2026-11-01T10:00:00Z}; true for a text that is
-   *     not a time
+   * @param releasedAt {@code 2026-11-01} or {@code 2026-11-01T10:00:00Z}, in UTC if it names no
+   *     zone; true for any other text
    */
   public boolean covers(String releasedAt) {
     Long time = Times.parseIso(releasedAt);

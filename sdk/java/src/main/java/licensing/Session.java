@@ -147,7 +147,7 @@ final class Session {
     try {
       long now = options.clock.millis();
       if (Math.abs(now) <= SeenTime.MAX_MS) return now;
-    } catch (RuntimeException failed) {
+    } catch (RuntimeException | Error failed) {
       // The clock of the system counts instead.
     }
     return System.currentTimeMillis();

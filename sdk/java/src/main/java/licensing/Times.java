@@ -5,10 +5,10 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.OffsetDateTime;
-import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeFormatterBuilder;
+import java.time.format.ResolverStyle;
 import java.time.temporal.TemporalAccessor;
 import java.util.List;
 import java.util.Locale;
@@ -24,7 +24,8 @@ final class Times {
           .append(DateTimeFormatter.ISO_LOCAL_TIME)
           .optionalStart()
           .appendOffsetId()
-          .toFormatter();
+          .toFormatter()
+          .withResolverStyle(ResolverStyle.STRICT);
   private static final DateTimeFormatter WITHOUT_YEAR =
       DateTimeFormatter.ofPattern("-MM-dd'T'HH:mm:ss.SSS'Z'");
 
@@ -41,21 +42,15 @@ final class Times {
         + WITHOUT_YEAR.format(time);
   }
 
-  /**
-   * The milliseconds of an ISO 8601 time; null for any other text. A date is its first moment in
-   * UTC.
-   */
+  /** The milliseconds of an ISO 8601 time, in UTC if it names no zone; null for any other text. */
   static Long parseIso(String text) {
     if (text == null) return null;
     try {
       TemporalAccessor time =
           ISO.parseBest(text, OffsetDateTime::from, LocalDateTime::from, LocalDate::from);
-      Instant instant;
-      if (time instanceof OffsetDateTime exact) instant = exact.toInstant();
-      else if (time instanceof LocalDateTime local)
-        instant = local.atZone(ZoneId.systemDefault()).toInstant();
-      else instant = ((LocalDate) time).atStartOfDay(ZoneOffset.UTC).toInstant();
-      long ms = instant.toEpochMilli();
+      if (time instanceof LocalDate day) time = day.atStartOfDay();
+      if (time instanceof LocalDateTime local) time = local.atOffset(ZoneOffset.UTC);
+      long ms = Instant.from(time).toEpochMilli();
       return Math.abs(ms) <= SeenTime.MAX_MS ? ms : null;
     } catch (DateTimeException | ArithmeticException malformed) {
       return null;

@@ -219,7 +219,7 @@ public final class Webhooks {
       Map<String, Object> event = Json.object(Json.parse(text));
       boolean isEvent =
           event != null
-              && (event.get("data") instanceof Map || event.get("data") instanceof List)
+              && event.get("data") instanceof Map
               && event.get("id") instanceof String
               && event.get("type") instanceof String;
       if (isEvent)

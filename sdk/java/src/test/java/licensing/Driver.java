@@ -50,6 +50,8 @@ public final class Driver {
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       Map<String, Object> request = Json.parseObject(line);
+      if ("exit".equals(request.get("call")))
+        System.exit(((Long) request.get("argument")).intValue());
       // A call may follow at once that needs the client or the clock.
       if (List.of("new", "clock").contains(request.get("call"))) driver.answer(request);
       else threads.execute(() -> driver.answer(request));
@@ -130,7 +132,7 @@ public final class Driver {
         : MachineFingerprint.of(appId);
   }
 
-  private static Map<String, Object> verify(Map<String, Object> argument) {
+  static Map<String, Object> verify(Map<String, Object> argument) {
     byte[] body = Base64.getDecoder().decode((String) argument.get("body_base64"));
     List<String> secrets =
         argument.get("secrets") instanceof String one

@@ -185,6 +185,36 @@ class ThreadsTest {
   }
 
   @Test
+  @DisplayName(
+      "an Error in a function of the product is the problem unexpected_error, and one in a listener"
+          + " changes nothing")
+  void errors() throws Exception {
+    try (FakeService service = new FakeService();
+        LicenceClient licence =
+            service
+                .client()
+                .clock(ThreadsTest::fail)
+                .nonce(
+                    () -> {
+                      throw new StackOverflowError();
+                    })
+                .build()) {
+      List<LicenceState> heard = new ArrayList<>();
+      licence.onChange(state -> fail());
+      licence.onChange(heard::add);
+      LicenceState state = licence.activate();
+      assertEquals("unexpected_error", state.problem().code());
+      assertTrue(state.problem().detail().contains("StackOverflowError"));
+      assertEquals("unexpected_error", heard.get(0).problem().code());
+      assertEquals(state.problem().code(), licence.ready().problem().code());
+    }
+  }
+
+  private static Instant fail() {
+    throw new AssertionError("a mistake of the product");
+  }
+
+  @Test
   @DisplayName("a listener that was removed is not called")
   void removed() throws Exception {
     try (FakeService service = new FakeService();

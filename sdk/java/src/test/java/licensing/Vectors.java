@@ -25,17 +25,22 @@ final class Vectors {
     }
   }
 
-  /** All vectors by file, with their references replaced by the values. */
+  /** All vectors of clients by file, with their references replaced by the values. */
   static Map<String, List<Map<String, Object>>> byFile() throws IOException {
     Map<String, List<Map<String, Object>>> files = new LinkedHashMap<>();
     try (Stream<Path> paths = Files.list(FOLDER)) {
       for (Path path : paths.sorted().toList()) {
         String name = path.getFileName().toString();
-        if (name.endsWith(".json") && !name.equals("shared.json"))
+        if (name.endsWith(".json") && !name.matches("(shared|webhooks).json"))
           files.put(name, Json.objects(resolved(read(path))));
       }
     }
     return files;
+  }
+
+  /** The deliveries of {@code webhooks.json}. */
+  static List<Map<String, Object>> deliveries() {
+    return Json.objects(read(FOLDER.resolve("webhooks.json")));
   }
 
   static Map<String, Object> member(Map<String, Object> object, String name) {
