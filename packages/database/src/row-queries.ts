@@ -31,12 +31,21 @@ export function rowsOf<Row extends object>(
 }
 
 const templates = new Map<string, TemplateStringsArray>()
+/** By the object itself, for columns that are a constant. */
+const templatesOfConstants = new WeakMap<object, TemplateStringsArray>()
 
 /** The texts around the arrays. The driver keeps each template that it gets, so columns always have the same one. */
 function templateOf(columns: Readonly<Record<string, string>>): TemplateStringsArray {
+  const kept = templatesOfConstants.get(columns)
+  if (kept) return kept
   const id = JSON.stringify(columns)
-  const known = templates.get(id)
-  if (known) return known
+  const template = templates.get(id) ?? newTemplate(columns)
+  templates.set(id, template)
+  templatesOfConstants.set(columns, template)
+  return template
+}
+
+function newTemplate(columns: Readonly<Record<string, string>>): TemplateStringsArray {
   const types = Object.values(columns)
   const quoted = Object.keys(columns).map((name) => `"${name}"`)
   const selected = quoted.map((name, at) => {
@@ -52,9 +61,7 @@ function templateOf(columns: Readonly<Record<string, string>>): TemplateStringsA
     ...arrayTypes.slice(0, -1).map((type) => `::${type}, `),
     `::${arrayTypes.at(-1)!}) with ordinality as row (${quoted.join(', ')}))`,
   ]
-  const template = Object.assign(texts, { raw: texts })
-  templates.set(id, template)
-  return template
+  return Object.assign(texts, { raw: texts })
 }
 
 /** PostgreSQL's text of an array. */
