@@ -166,11 +166,10 @@ function planChange(wanted: WantedPlan, { plans }: Catalogue): Change[] {
     const make: Change['make'] = (backend, appId) =>
       backend.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: found.id }, body })
     const text = differences([
-      ...('name' in body ? [['name', found.name, body.name] as const] : []),
+      ...Object.entries(body)
+        .filter(([field]) => field !== 'entitlements' && field !== 'metadata')
+        .map(([field, to]) => [field, found[field as keyof Plan] ?? 'none', to ?? 'none'] as const),
       ...valueDifferences(found.values, new Map(entitlements.map(({ key, value }) => [key, value]))),
-      ...('trial_days' in body
-        ? [['trial_days', found.trial_days ?? 'none', body.trial_days ?? 'none'] as const]
-        : []),
       ...entries.map(
         ([entry, value]) => [`metadata.${entry}`, found.metadata[entry] ?? 'none', value ?? 'none'] as const,
       ),

@@ -96,7 +96,8 @@ type ShownStatus =
   | 'removed'
   | Schemas['LicenceDetail']['effective'][number]['from']
 
-const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
+/** The colour of each status. */
+export const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
   active: 'good',
   enabled: 'good',
   delivered: 'good',

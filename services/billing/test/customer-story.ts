@@ -134,7 +134,7 @@ const timeOf = (time: Timestamp | undefined) => time && timestampDate(time).toIS
 
 /** The final state of the vendor and the events that it was sent, without ids. */
 export async function endOf(
-  harness: Pick<Harness, 'billing' | 'licensing' | 'events'>,
+  harness: Pick<Harness, 'billing' | 'licensing' | 'events' | 'sql'>,
   vendor: Vendor,
   { bought }: CustomerStory,
 ): Promise<unknown> {

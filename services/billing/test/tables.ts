@@ -47,22 +47,6 @@ export async function insertPayment(sql: Database, app: App, fields: PaymentFiel
   return id
 }
 
-/** @returns its id */
-export async function insertRefund(
-  sql: Database,
-  app: App,
-  paymentId: string,
-  fields: { at?: string; amount?: number; kind?: string; status?: string } = {},
-): Promise<string> {
-  const id = newId('rfd')
-  await sql`
-    insert into refunds (id, account_id, application_id, payment_id, merchant, ref, amount, currency, kind, status,
-      occurred_at)
-    values (${id}, ${app.accountId}, ${app.applicationId}, ${paymentId}, 'm', ${id}, ${fields.amount ?? 4900}, 'eur',
-      ${fields.kind ?? 'full_refund'}, ${fields.status ?? 'succeeded'}, ${fields.at ?? '2026-03-02T12:00:00Z'})`
-  return id
-}
-
 export async function insertFee(
   sql: Database,
   app: App,

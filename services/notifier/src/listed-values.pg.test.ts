@@ -1,11 +1,12 @@
 import { cellTables } from '@licensing/moves/account-tables'
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { DeliveryStatus, EndpointStatus } from '@licensing/proto/closed-sets'
+import type { EndpointStatus } from '@licensing/proto/closed-sets'
 import { listedValues, unlistedTables } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, expect, test } from 'vitest'
 import { givenDatabase } from '../test/database.ts'
 import { failingFrom } from './endpoints/endpoint.ts'
+import { pendingStatuses } from './pending.ts'
 import { accountTables } from './tables.ts'
 
 const database = await givenDatabase({ max: 1 })
@@ -16,7 +17,7 @@ test('the values listed in definitions of the database equal the closed sets', a
   expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
     deliveries_status_check: closedSets.deliveryStatus.toSorted(),
     // The status of deliveries that wait to be tried again.
-    deliveries_failing: ['pending' satisfies DeliveryStatus],
+    deliveries_failing: pendingStatuses,
     // The status of endpoints that count against the quota.
     endpoints_enabled: ['enabled' satisfies EndpointStatus],
     endpoints_status_check: closedSets.endpointStatus.toSorted(),

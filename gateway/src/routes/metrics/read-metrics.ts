@@ -3,6 +3,32 @@ import { z } from 'zod'
 import { dayMs, dayText, toProto } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
 
+const count = z.int()
+
+type Change = Exclude<
+  keyof ApplicationDay,
+  '$typeName' | '$unknown' | 'day' | `active${string}` | `activations${string}`
+>
+
+/** The changes of licences that are counted by day. */
+const changes: Record<Change, z.ZodInt> = {
+  issued: count,
+  imported: count,
+  created: count.describe('Licences created by payments.'),
+  suspended: count,
+  reactivated: count,
+  revoked: count,
+  expired: count,
+  retired: count,
+  downgraded: count,
+}
+
+const ofChanges = (valueOf: (change: Change) => number) =>
+  Object.fromEntries((Object.keys(changes) as Change[]).map((change) => [change, valueOf(change)])) as Record<
+    Change,
+    number
+  >
+
 type Step = 'day' | 'hour'
 
 export const stepMs: Record<Step, number> = { day: dayMs, hour: dayMs / 24 }
@@ -30,43 +56,15 @@ const starts = ({ from, end, step }: Span) =>
 
 const dayStart = ({ day }: { day: string }) => Date.parse(day)
 
-const noDay: Omit<ApplicationDay, '$typeName' | 'day'> = {
-  issued: 0n,
-  imported: 0n,
-  created: 0n,
-  suspended: 0n,
-  reactivated: 0n,
-  revoked: 0n,
-  expired: 0n,
-  retired: 0n,
-  downgraded: 0n,
-  activeChange: 0n,
-  activationsNew: 0n,
-  activationsFreed: 0n,
-  activationsSeen: 0n,
-}
-
 const licences: Read<'licences'> = async ({ licensing }, span) => {
   const answer = await licensing.getApplicationDays(days(span))
   const daysByStart = new Map(answer.days.map((day) => [dayStart(day), day]))
   let active = answer.activeBefore
   return new Map(
     starts(span).map((at) => {
-      const day = daysByStart.get(at) ?? noDay
-      active += day.activeChange
-      const values = {
-        issued: Number(day.issued),
-        imported: Number(day.imported),
-        created: Number(day.created),
-        suspended: Number(day.suspended),
-        reactivated: Number(day.reactivated),
-        revoked: Number(day.revoked),
-        expired: Number(day.expired),
-        retired: Number(day.retired),
-        downgraded: Number(day.downgraded),
-        active: Number(active),
-      }
-      return [at, values]
+      const day = daysByStart.get(at)
+      active += day?.activeChange ?? 0n
+      return [at, { ...ofChanges((change) => Number(day?.[change] ?? 0)), active: Number(active) }]
     }),
   )
 }
@@ -133,24 +131,11 @@ export const readMetric: { [M in MetricName]: Read<M> } = { licences, activation
 
 /** Values of a step in which nothing happened, and of a future step. */
 export const nothing: { [M in MetricName]: Points<M> extends Map<number, infer Values> ? Values : never } = {
-  licences: {
-    issued: 0,
-    imported: 0,
-    created: 0,
-    suspended: 0,
-    reactivated: 0,
-    revoked: 0,
-    expired: 0,
-    retired: 0,
-    downgraded: 0,
-    active: 0,
-  },
+  licences: { ...ofChanges(() => 0), active: 0 },
   activations: { new: 0, freed: 0, seen: 0 },
   deliveries: { delivered: 0, failed_attempts: 0, p50_ms: null, p95_ms: null },
   payments: {},
 }
-
-const count = z.int()
 
 const paymentValues = z
   .strictObject({
@@ -164,15 +149,7 @@ const paymentValues = z
 /** The values of a point of each metric. */
 export const metricValues = {
   licences: z.strictObject({
-    issued: count,
-    imported: count,
-    created: count.describe('Licences created by payments.'),
-    suspended: count,
-    reactivated: count,
-    revoked: count,
-    expired: count,
-    retired: count,
-    downgraded: count,
+    ...changes,
     active: count.describe('Active licences at the end of the step.'),
   }),
   activations: z.strictObject({

@@ -7,7 +7,7 @@ import { useAddress } from '../../address.ts'
 import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { Waiting } from '../../parts/text.tsx'
+import { tones, Waiting } from '../../parts/text.tsx'
 import { Activations, RecentCalls } from './activations.tsx'
 import { nameOfActor } from './actor.ts'
 import { useCanEdit } from './can-edit.ts'
@@ -68,7 +68,7 @@ interface StatusTextProps {
 /** The state of the licence in a sentence that support staff can read out. */
 function StatusText({ licence, entry = null, isKnown }: StatusTextProps) {
   return (
-    <p className={`${styles.statusText} ${styles[licence.status]}`}>
+    <p className={`${styles.statusText} ${styles[tones[licence.status]]}`}>
       {isKnown ? (
         statusText({ licence, entry, who: entry ? nameOfActor(entry) : '' })
       ) : (

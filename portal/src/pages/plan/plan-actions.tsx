@@ -2,19 +2,19 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
-import { planQuery, updatePlan, type Plan, type PlanFields } from '../../api/plans.ts'
+import { planQuery, updatePlan, type Plan } from '../../api/plans.ts'
 import { useAddress } from '../../address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, ReadNow, Dialog } from '../../parts/dialog.tsx'
 import { Actions, Section, Box } from '../../parts/page.tsx'
 import { Problem, ReadProblem } from '../../parts/problem.tsx'
 import { count } from '../../parts/text.tsx'
-import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
 import { isAnySuspendedByArchive, reactivateAll } from '../../api/reactivation.ts'
 import { useSession } from '../../api/session.ts'
 import { Progress } from '../../parts/progress.tsx'
 import { startWork, useWork } from '../../parts/work.ts'
+import { changedFields, PlanInputs } from './plan-fields.tsx'
 
 export function PlanActions({ plan }: { plan: Plan }) {
   const { appId } = useApplication()
@@ -55,7 +55,6 @@ export function PlanActions({ plan }: { plan: Plan }) {
   )
 }
 
-/** The plan's name, code and trials. */
 export function EditPlan({ plan }: { plan: Plan }) {
   const [{ open }, setAddress] = useAddress()
   const close = () => setAddress({ open: undefined }, { replace: true })
@@ -74,34 +73,11 @@ function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
     <Form
       submit="Save"
       run={async (values) => {
-        const given: Omit<PlanFields, 'metadata'> = {
-          name: values.text('name'),
-          code: values.text('code'),
-          trial_days: values.number('trial_days'),
-        }
-        const changed = Object.entries(given).filter(
-          ([name, value]) => value !== before[name as keyof typeof given],
-        )
-        await updatePlan(appId, before.id, Object.fromEntries(changed))
+        await updatePlan(appId, before.id, changedFields(before, values))
         onDone()
       }}
     >
-      <TextField label="Name" name="name" required defaultValue={before.name} />
-      <TextField
-        label="Code"
-        name="code"
-        required
-        maxLength={64}
-        defaultValue={before.code}
-        hint="Your files, imports and products may use the current code."
-      />
-      <TextField
-        label="Days of a trial"
-        name="trial_days"
-        inputMode="numeric"
-        defaultValue={before.trial_days ?? ''}
-        hint="Your product starts a trial with the plan’s code, 1 to 366 days long. Empty: no trials. Trials that are running keep their end."
-      />
+      <PlanInputs of={before} />
     </Form>
   )
 }

@@ -7,9 +7,10 @@ import { Facts } from '../../parts/facts.tsx'
 import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { None, Status, Time } from '../../parts/text.tsx'
+import { Status, Time } from '../../parts/text.tsx'
 import { ActiveLicences } from './active-licences.tsx'
 import { EditPlan, PlanActions, Reactivation } from './plan-actions.tsx'
+import { planFacts } from './plan-fields.tsx'
 import { PlanPrice } from './plan-price.tsx'
 import { PlanValues } from './plan-values.tsx'
 
@@ -51,16 +52,11 @@ function Summary({ plan }: { plan: Plan }) {
     <Facts
       of={{
         Status: <Status of={plan.status} />,
-        Code: <code>{plan.code}</code>,
-        Trials: plan.trial_days === null ? <None>none</None> : trial(plan.trial_days),
+        ...planFacts(plan),
         'Active licences': <ActiveLicences of={plan} />,
         Created: <Time at={plan.created_at} />,
         Id: <code>{plan.id}</code>,
       }}
     />
   )
-}
-
-function trial(days: number): string {
-  return days === 1 ? '1 day' : `${days} days`
 }

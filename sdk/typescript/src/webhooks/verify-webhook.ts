@@ -1,4 +1,3 @@
-import { isObject, isString } from '../product/shape.ts'
 import type { WebhookEvent } from './webhook-event.ts'
 
 /**
@@ -176,7 +175,11 @@ function readEvent(body: Bytes): WebhookEvent {
 function isEvent(value: unknown): value is WebhookEvent {
   if (!isObject(value)) return false
   const { id, type, data } = value
-  return isString(id) && isString(type) && isObject(data)
+  return typeof id === 'string' && typeof type === 'string' && isObject(data)
+}
+
+function isObject(value: unknown): value is Partial<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function bytesOf(body: string | Uint8Array | ArrayBuffer): Bytes {

@@ -2,23 +2,22 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import type { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { alertVendors } from '../alerts/alert-vendor.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
 import { maxPostponements } from '../timing.ts'
 import { isEnd, isRevocation, isSale } from './effect.ts'
 import {
-  failToProvision,
   findLostRenewals,
   finishEffects,
   isAfterCancellation,
   lockPurchases,
-  markRefundsProcessed,
-  provision,
   refuseEffects,
   retryRefused,
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
+import { failToProvision, markRefundsProcessed, provision } from './provision-queries.ts'
 import { holdLicensingEpoch, markReported, resendPurchases } from './resend-queries.ts'
 
 /** A purchase whose effects are being sent. */
@@ -202,6 +201,17 @@ async function recordProcessedRefunds(
   )
 }
 
+/** Whether a licence with this status is permanently over. */
+const isPermanent: Record<LicenceStatus, boolean> = {
+  active: false,
+  suspended: false,
+  expired: false,
+  downgraded: false,
+  revoked: true,
+  retired: true,
+}
+const overStatuses = Object.entries(isPermanent).flatMap(([status, is]) => (is ? [status] : []))
+
 /**
  * Alerts the vendor that a customer still pays for a purchase that was cancelled, or for a licence that is revoked or retired:
  * by a renewal after the end, or by a renewal that was applied before the end became known.
@@ -210,7 +220,7 @@ async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promis
   for (const { effect, result } of applied) {
     if (!('applied' in result) || effect.sent_again) continue
     const { licenceId = '', status } = result.applied
-    const isOver = status === 'revoked' || status === 'retired'
+    const isOver = status !== undefined && overStatuses.includes(status)
     for (const renewal of await renewalsWithoutLicence(tx, effect, isOver)) {
       const state = isOver ? `is ${status} and stays so` : 'was cancelled before'
       const alert = {

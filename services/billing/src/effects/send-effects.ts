@@ -2,7 +2,7 @@ import { longLockTimeout } from '@licensing/changes/change'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { isTimeout, ServiceError } from '@licensing/grpc/errors'
-import { isErrorCode } from '@licensing/proto/errors'
+import { errorCatalogue, isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
@@ -234,11 +234,10 @@ function resultOf(effect: EffectRow, answer: PurchaseEffectResult | undefined, e
   }
 }
 
-const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
-
 /** Whether a retry may succeed without the vendor doing anything. */
 export function isTransient(code: ErrorCode): boolean {
-  return passing.has(code)
+  const { http } = errorCatalogue[code]
+  return http === 429 || http >= 500
 }
 
 function messageOf(row: EffectRow): PurchaseEffect {

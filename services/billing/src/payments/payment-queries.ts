@@ -51,12 +51,7 @@ export const paymentColumns = (sql: Sql) => sql`
 export type NewPayment = Partial<PaymentRow> & Pick<PaymentRow, 'id' | 'application_id' | 'paid_at'>
 
 export async function insertPayment(sql: Sql, sourceKey: string, payment: NewPayment): Promise<void> {
-  await insertRows(
-    sql,
-    'payments',
-    [{ ...payment, source_key: sourceKey }],
-    sql`on conflict (source_key) do nothing`,
-  )
+  await insertRows(sql, 'payments', [{ ...payment, source_key: sourceKey }])
 }
 
 /** Whether a row `p` of payments has this charge. Each alternative uses an index. */

@@ -8,6 +8,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
 import { checkMoney, checkOccurredAt } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
+import { dayChanges, noteDayChanges } from '../payment-days/day-changes.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
@@ -59,7 +60,15 @@ async function recordSale(
   const isNew = await deps.change(async (tx) => {
     await lockSaleName(tx, request)
     if (!(await insertSale(tx, sale))) return false
-    await insertPayment(tx, `checkout:${sale.id}`, salePayment(sale))
+    const payment = salePayment(sale)
+    await insertPayment(tx, `checkout:${sale.id}`, payment)
+    const { account_id, application_id } = sale
+    const nothing = { payments: [], refunds: [], fees: [] }
+    const changes = dayChanges(nothing, { ...nothing, payments: [payment] })
+    await noteDayChanges(
+      tx,
+      changes.map((change) => ({ ...change, account_id, application_id })),
+    )
     await insertSalePurchase(tx, sale)
     return true
   })
@@ -148,7 +157,7 @@ function expiryByPrice(price: PriceRow | undefined, occurredAt: Date): Date | nu
   )
 }
 
-function salePayment(sale: NewSale): NewPayment {
+function salePayment(sale: NewSale) {
   return {
     id: newId('pay'),
     account_id: sale.account_id,
@@ -162,8 +171,9 @@ function salePayment(sale: NewSale): NewPayment {
     currency: sale.currency,
     fee_minor: 0n,
     paid_at: sale.occurred_at,
+    charged_at: null,
     charge_state: 'none',
-  }
+  } satisfies NewPayment
 }
 
 function saleMessage(sale: SaleRow) {

@@ -1,13 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
 import { maxAttempts } from '../deliveries/backoff.ts'
-import {
-  findEndpointOwners,
-  markDisablingReported,
-  markUnreadableReported,
-} from '../endpoints/endpoint-queries.ts'
+import { findEndpointOwners } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow, RetrySchedule } from '../endpoints/endpoint-queries.ts'
 import { findExhausted, insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
+import { markDisablingReported, markUnreadableReported } from './endpoint-alert-queries.ts'
 
 /** An endpoint that exhausts retries is disabled permanently and an alert is sent (docs/guides/webhooks.md, "Retry schedule"). */
 export async function exhaustionAlert(

@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { idOf } from '@licensing/database/ids'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
+import { inPending, pendingStatuses } from '../pending.ts'
 import { statusIfAbandoned } from './delivery-queries.ts'
 import type { Attempt, Delivery } from './delivery.ts'
 
@@ -34,12 +35,12 @@ export async function findDeliveries(
     return sql<Delivery[]>`
       (${select(sql, filter, sql`and d.status = 'failed'`)})
       union all
-      (${select(sql, filter, sql`and d.status = 'pending' and d.endpoint_id = any(${disabled}::text[])`)})
+      (${select(sql, filter, sql`and d.status ${sql.unsafe(inPending)} and d.endpoint_id = any(${disabled}::text[])`)})
       order by id desc limit ${filter.limit}`
   }
   if (filter.status === undefined) return select(sql, filter, sql``)
   const status = sql`and d.status = ${filter.status}`
-  const isLeft = filter.status === 'pending' && disabled.length > 0
+  const isLeft = pendingStatuses.includes(filter.status) && disabled.length > 0
   return select(sql, filter, isLeft ? sql`${status} and d.endpoint_id <> all(${disabled}::text[])` : status)
 }
 

@@ -12,6 +12,7 @@ import { disableEndpoint } from '../deliveries/disable-endpoint.ts'
 import { lockEndpoints } from '../endpoints/endpoint-queries.ts'
 import { happenedAt } from '../events/event.ts'
 import type { AttemptResult } from '../http-client/sender.ts'
+import { inPending } from '../pending.ts'
 import { healthChangesOf } from '../statistics/endpoint-health.ts'
 import { bucketOf } from '../statistics/latency-buckets.ts'
 import type { ClaimedDelivery } from './claimed-delivery.ts'
@@ -138,7 +139,7 @@ const updateDeliveries = `
       when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
       then d.attempt_count + 1 else d.delivered_attempt end,
     final_attempt = case
-      when d.status = 'pending' and ${nextStatus(outcome)} <> 'pending'
+      when d.status ${inPending} and ${nextStatus(outcome)} not ${inPending}
       then d.attempt_count + 1 else d.final_attempt end,
     claim_id = case when not ${hasClaim} then d.claim_id end,
     claimed_until = case when not ${hasClaim} then d.claimed_until end

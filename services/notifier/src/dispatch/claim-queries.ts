@@ -6,6 +6,7 @@ import { abandoned, lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { DueDelivery } from '../deliveries/delivery.ts'
+import { inPending } from '../pending.ts'
 
 const maxEndpoints = 64
 // Limits the cost of a search when the deliveries of many endpoints are due.
@@ -182,7 +183,7 @@ export async function abandonExpired(sql: Sql, claimId: string, deliveryIds: str
       for update
     ), no_longer_pending as (
       insert into endpoint_health_changes (endpoint_id, pending_change)
-      select endpoint_id, -count(*) from expired where status = 'pending' group by endpoint_id
+      select endpoint_id, -count(*) from expired where status ${sql.unsafe(inPending)} group by endpoint_id
     )
     update deliveries d set ${abandoned(sql)}
     from expired where d.application_id = expired.application_id and d.id = expired.id`

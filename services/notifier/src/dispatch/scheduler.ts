@@ -2,6 +2,7 @@ import { leaseMarginMs, attemptKindOf } from './claimed-delivery.ts'
 import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
 import { EndpointQueue } from './endpoint-queue.ts'
 import type { EndpointSettings, AttemptOutcome, Responsiveness } from './endpoint-queue.ts'
+import { RoundRobin } from './round-robin.ts'
 
 const attemptKinds: readonly AttemptKind[] = ['first', 'later']
 // Endpoints that have not answered yet are before slow ones. Both together leave slots to the proven ones.
@@ -286,39 +287,4 @@ export class Scheduler {
 
 function newRoundRobins(): Record<Responsiveness, RoundRobin> {
   return { proven: new RoundRobin(), unknown: new RoundRobin(), slow: new RoundRobin() }
-}
-
-/** Endpoints that wait for their turn. Accounts take turns, and so do the endpoints of each account. */
-class RoundRobin {
-  readonly #accounts = new Map<string, Set<EndpointQueue>>()
-
-  get isEmpty(): boolean {
-    return this.#accounts.size === 0
-  }
-
-  /** Adds an endpoint after the other endpoints of its account, unless it already waits. */
-  add(endpoint: EndpointQueue): void {
-    const { accountId } = endpoint.settings
-    const waiting = this.#accounts.get(accountId)
-    if (waiting) waiting.add(endpoint)
-    else this.#accounts.set(accountId, new Set([endpoint]))
-  }
-
-  delete(endpoint: EndpointQueue): void {
-    const { accountId } = endpoint.settings
-    const waiting = this.#accounts.get(accountId)
-    if (waiting?.delete(endpoint) && waiting.size === 0) this.#accounts.delete(accountId)
-  }
-
-  /** Removes and returns the next endpoint. */
-  take(): EndpointQueue | undefined {
-    for (const [accountId, waiting] of this.#accounts) {
-      const [endpoint] = waiting
-      waiting.delete(endpoint!)
-      this.#accounts.delete(accountId)
-      if (waiting.size > 0) this.#accounts.set(accountId, waiting)
-      return endpoint
-    }
-    return undefined
-  }
 }

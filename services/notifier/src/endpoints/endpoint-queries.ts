@@ -2,6 +2,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
+import { inPending } from '../pending.ts'
 import { failingFrom } from './endpoint.ts'
 import type { Endpoint, FieldColumns } from './endpoint.ts'
 
@@ -85,12 +86,12 @@ export interface RetrySchedule {
  * The pending delivery of the endpoint `e` that uses up its attempts first: `failures` is how many have failed, `ends_at`
  * when the last one is due. Reads one row of the index for each number of failures.
  */
-const firstToEnd = (sql: Sql, { now, remainingMs }: RetrySchedule): Statement => sql`
+export const firstToEnd = (sql: Sql, { now, remainingMs }: RetrySchedule): Statement => sql`
   select d.id, remaining.failures, greatest(d.retry_at, ${now}) + remaining.ms * interval '1 millisecond' as ends_at
   from unnest(${[...remainingMs]}::bigint[]) with ordinality as remaining (ms, failures)
   cross join lateral (
     select d.id, d.retry_at from deliveries d
-    where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= 1
+    where d.endpoint_id = e.id and d.status ${sql.unsafe(inPending)} and d.scheduled_attempts >= 1
       and d.scheduled_attempts = remaining.failures
     order by d.retry_at limit 1
   ) d
@@ -114,7 +115,7 @@ export async function findEndpoints(
     left join lateral (
       select d.scheduled_attempts, (select a.at from attempts a where a.delivery_id = d.id and a.attempt = 1) as since
       from deliveries d
-      where d.endpoint_id = e.id and d.status = 'pending' and e.status = 'enabled'
+      where d.endpoint_id = e.id and d.status ${sql.unsafe(inPending)} and e.status = 'enabled'
         and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))}
       order by d.scheduled_attempts desc limit 1
     ) failing on true
@@ -125,7 +126,7 @@ export async function findEndpoints(
     order by e.id desc limit ${of.limit}`
 }
 
-interface EndpointOwner {
+export interface EndpointOwner {
   id: string
   account_id: string
   application_id: string
@@ -136,32 +137,6 @@ interface EndpointOwner {
 export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<EndpointOwner[]> {
   return sql<EndpointOwner[]>`
     select id, account_id, application_id, url from endpoints where id = any(${ids}::text[])`
-}
-
-/**
- * Records that the vendors of at most `limit` of these endpoints are alerted about secrets that cannot be decrypted.
- * Endpoints without a delivery that was due before a time are left out.
- *
- * @returns the endpoints for which that was not recorded before
- */
-export async function markUnreadableReported(
-  tx: Sql,
-  endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
-  { dueBefore, limit }: { dueBefore: Date; limit: number },
-): Promise<EndpointOwner[]> {
-  const unreadable = endpoints.map(({ id, generation }) => ({ id, generation }))
-  return tx<EndpointOwner[]>`
-    update endpoints e set unreadable_reported = e.generation
-    from (
-      select known.id from endpoints known
-      join ${rowsOf(tx, { id: 'text', generation: 'bigint' }, unreadable)} unreadable
-        on unreadable.id = known.id and unreadable.generation = known.generation
-      join waiting_endpoints w on w.endpoint_id = known.id and w.next_due_at < ${dueBefore}
-      where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
-      order by known.id limit ${limit} for update of known
-    ) unreported
-    where e.id = unreported.id
-    returning e.id, e.account_id, e.application_id, e.url`
 }
 
 const isAt = (sql: Sql, { accountId, applicationId, endpointId }: EndpointPath) => sql`
@@ -286,49 +261,4 @@ export async function deleteFormerSecrets(sql: Sql, now: Date): Promise<void> {
   await sql`
     update endpoints set former_secret = null, former_secret_until = null
     where former_secret is not null and former_secret_until < ${now} and ${stays(sql, 'account_id')}`
-}
-
-/** An endpoint that will be disabled soon. */
-export interface DisablingEndpoint extends EndpointOwner {
-  failures: number
-  failing_since: Date
-  disables_at: Date
-}
-
-/**
- * Records that the vendors of endpoints that are disabled before a time are alerted, if the delivery that ends first has
- * failed often enough, and began to fail after the last such alert.
- *
- * @returns the endpoints for which that was not recorded before
- */
-export async function markDisablingReported(
-  tx: Sql,
-  { before, minFailures, limit }: { before: Date; minFailures: number; limit: number },
-  schedule: RetrySchedule,
-): Promise<DisablingEndpoint[]> {
-  // Reads one row of the index for each endpoint with failed deliveries, however many it has.
-  return tx<DisablingEndpoint[]>`
-    with recursive failing (endpoint_id) as (
-      (select endpoint_id from deliveries where status = 'pending' and scheduled_attempts >= 1
-        order by endpoint_id limit 1)
-      union all
-      select (
-        select endpoint_id from deliveries
-        where status = 'pending' and scheduled_attempts >= 1 and endpoint_id > failing.endpoint_id
-        order by endpoint_id limit 1
-      ) from failing where endpoint_id is not null
-    ), ending as materialized (
-      select e.id, ending.failures, ending.ends_at, first.at
-      from failing join endpoints e on e.id = failing.endpoint_id and ${stays(tx, 'e.account_id')}
-      cross join lateral (${firstToEnd(tx, schedule)}) ending
-      join attempts first on first.delivery_id = ending.id and first.attempt = 1
-      where ending.ends_at < ${before} and ending.failures >= ${minFailures}::int
-        and (e.disabling_reported_at is null or e.disabling_reported_at < first.at)
-      order by e.id limit ${limit}
-    )
-    update endpoints e set disabling_reported_at = ${schedule.now} from ending
-    where e.id = ending.id and e.status = 'enabled'
-      and (e.disabling_reported_at is null or e.disabling_reported_at < ending.at)
-    returning e.id, e.account_id, e.application_id, e.url, ending.failures::int, ending.at as failing_since,
-      ending.ends_at as disables_at`
 }

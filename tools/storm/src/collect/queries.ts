@@ -130,7 +130,20 @@ const statements = {
       from fee_periods p full join (
         select account_id, period, currency, sum(amount_minor) as sum from fee_entries
         group by account_id, period, currency
-      ) e using (account_id, period, currency)`,
+      ) e using (account_id, period, currency)
+      union all
+      select 'payments, less refunds, by the days of ' || account_id, sum(money)::float8, coalesce((
+        select sum(amount) from payments p where p.account_id = day.account_id
+      ), 0)::float8 - coalesce((
+        select sum(amount) from refunds r
+        where r.account_id = day.account_id and (kind = 'chargeback' or status = 'succeeded')
+      ), 0)::float8
+      from (
+        select account_id, gross_minor - refunded_minor as money from payment_days
+        union all
+        select account_id, gross_minor - refunded_minor from payment_day_changes
+      ) day
+      group by account_id`,
     notifier: `
       select 'sequence of ' || s.account_id as name, last_sequence::float8 as kept,
         (select count(*) from events e where e.account_id = s.account_id)::float8 as counted

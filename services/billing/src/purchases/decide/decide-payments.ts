@@ -8,7 +8,7 @@ import type { Charge, Checkout, Invoice } from './merge-facts.ts'
 import { timing } from '../../timing.ts'
 
 /** Columns that change when more becomes known about a payment. */
-const changingColumns: (keyof PaymentRow)[] = [
+export const changingColumns: readonly (keyof PaymentRow)[] = [
   'amount',
   'currency',
   'fee_minor',

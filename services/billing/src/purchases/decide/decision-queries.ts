@@ -6,6 +6,10 @@ import { findSalesById } from '../../sale-events/sale-event-queries.ts'
 import { findFactsOfSales } from '../../sale-events/sale-fact-queries.ts'
 import { readSaleFacts, sessionOfSale } from '../../sale-events/sale-facts.ts'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { changingColumns } from './decide-payments.ts'
+import { dayChanges, noteDayChanges } from '../../payment-days/day-changes.ts'
+import type { PaymentRow } from '../../payments/payment-queries.ts'
+import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { Decision, History, LedgerEntry, MappedPrice, Question, SoldSession } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
 import type { DuePurchase, DueQuestion } from '../../queues/queue-queries.ts'
@@ -128,9 +132,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
     tx,
     'payments',
     payments,
-    tx`on conflict (id) do update set amount = excluded.amount, currency = excluded.currency,
-      fee_minor = excluded.fee_minor, payment_ref = excluded.payment_ref, charge_ref = excluded.charge_ref,
-      other_charge_refs = excluded.other_charge_refs, charged_at = excluded.charged_at, charge_state = excluded.charge_state`,
+    tx`on conflict (id) do update set ${tx.unsafe(assignments(changing.payments))}`,
   )
   const refunds = decided.flatMap(({ history: { session }, decision }) =>
     decision.refunds.map((refund) => ({ ...refund, ...ownerOf(session), merchant: session.merchant })),
@@ -151,14 +153,47 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
       tx,
       'refunds',
       refunds,
-      tx`on conflict (id) do update set charge_ref = excluded.charge_ref, status = excluded.status, kind = excluded.kind,
-        occurred_at = excluded.occurred_at, alerted = excluded.alerted`,
+      tx`on conflict (id) do update set ${tx.unsafe(assignments(changing.refunds))}`,
     ),
     insertRows(tx, 'purchase_effects', effects, tx`on conflict (purchase_ref, effect_key) do nothing`),
     insertRows(tx, 'processor_questions', questions, tx`on conflict (purchase_ref, kind, ref) do nothing`),
     updateSessions(tx, decided),
     updatePurchases(tx, decided),
+    noteDayChanges(tx, decided.flatMap(dayChangesOf)),
   ])
+}
+
+/** Columns of known rows that a decision changes. */
+const changing = {
+  payments: changingColumns,
+  refunds: ['charge_ref', 'status', 'kind', 'occurred_at', 'alerted'],
+} as const satisfies { payments: readonly (keyof PaymentRow)[]; refunds: readonly (keyof RefundRow)[] }
+
+const assignments = (names: readonly string[]) => names.map((name) => `${name} = excluded.${name}`).join(', ')
+
+function dayChangesOf({ history, decision }: Decided) {
+  const after = {
+    payments: written(history.payments, decision.payments, changing.payments),
+    refunds: written(history.refunds, decision.refunds, changing.refunds),
+    fees: [...history.ledger, ...decision.entries],
+  }
+  const changes = dayChanges({ ...history, fees: history.ledger }, after)
+  return changes.map((change) => ({ ...change, ...ownerOf(history.session) }))
+}
+
+/** The known rows, as a decision changes them, and its new rows. */
+function written<Row extends { id: string }>(
+  known: readonly Row[],
+  decided: readonly Row[],
+  names: readonly (keyof Row)[],
+): Row[] {
+  const rows = new Map(known.map((row) => [row.id, row]))
+  for (const row of decided) {
+    const changed = Object.fromEntries(names.map((name) => [name, row[name]])) as Partial<Row>
+    const before = rows.get(row.id)
+    rows.set(row.id, before ? { ...before, ...changed } : row)
+  }
+  return [...rows.values()]
 }
 
 export function ownerOf({ account_id, application_id }: SoldSession) {

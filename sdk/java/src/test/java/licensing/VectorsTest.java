@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Stream;
 import licensing.ScriptedService.Reply;
 import licensing.ScriptedService.Seen;
@@ -39,6 +40,7 @@ class VectorsTest {
   private static final class Play {
     private final Map<String, Object> vector;
     private final AtomicReference<Instant> clock = new AtomicReference<>();
+    private final ReentrantLock reading = new ReentrantLock();
     private final LicenceStore store;
     private Iterator<Map<String, Object>> answers;
     private final ScriptedService service =
@@ -46,7 +48,7 @@ class VectorsTest {
 
     Play(Map<String, Object> vector) {
       this.vector = vector;
-      this.store = storeOf(vector);
+      this.store = storeOf(vector, reading);
       clock.set(Instant.parse((String) vector.get("clock")));
     }
 
@@ -74,6 +76,22 @@ class VectorsTest {
       answers = expected.iterator();
       service.requests.clear();
       String call = (String) step.getOrDefault("call", "state");
+      // The questions of a step without a call are answered before the store is read.
+      boolean isQuestion = !step.containsKey("call");
+      if (isQuestion) reading.lock();
+      try {
+        compare(step, client, name, call, expected);
+      } finally {
+        if (isQuestion) reading.unlock();
+      }
+    }
+
+    private void compare(
+        Map<String, Object> step,
+        LicenceClient client,
+        String name,
+        String call,
+        List<Map<String, Object>> expected) {
       LicenceState state = Driver.call(client, call, (String) step.get("argument"));
       assertSubset(step.get("state"), Driver.noted(state), name);
       assertEquals(
@@ -146,23 +164,25 @@ class VectorsTest {
     assertTrue(seen.keySet().containsAll(compared.keySet()), name);
   }
 
-  private static LicenceStore storeOf(Map<String, Object> vector) {
+  /** The store of a vector, which may fail, and is read only while nobody holds the lock. */
+  private static LicenceStore storeOf(Map<String, Object> vector, ReentrantLock reading) {
     Object content = vector.get("store");
     LicenceStore good = LicenceStore.inMemory(content == null ? null : textOf(content));
-    String fails = (String) vector.get("store_fails");
-    if (fails == null) return good;
+    Object fails = vector.get("store_fails");
     return new LicenceStore() {
       @Override
       public String read() throws Exception {
-        if (fails.equals("never")) new CountDownLatch(1).await();
-        if (fails.equals("read")) throw new IOException("the disk is broken");
+        reading.lock();
+        reading.unlock();
+        if ("never".equals(fails)) new CountDownLatch(1).await();
+        if ("read".equals(fails)) throw new IOException("the disk is broken");
         return good.read();
       }
 
       @Override
       public void write(String text) throws Exception {
-        if (fails.equals("never")) new CountDownLatch(1).await();
-        if (fails.equals("write")) throw new IOException("the disk is broken");
+        if ("never".equals(fails)) new CountDownLatch(1).await();
+        if ("write".equals(fails)) throw new IOException("the disk is broken");
         good.write(text);
       }
     };

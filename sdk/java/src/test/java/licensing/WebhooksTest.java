@@ -92,15 +92,15 @@ class WebhooksTest {
   @TestFactory
   Stream<DynamicTest> vectors() {
     return Vectors.deliveries().stream()
-        .map(delivery -> dynamicTest((String) delivery.get("name"), () -> assertDelivery(delivery)));
+        .map(
+            delivery -> dynamicTest((String) delivery.get("name"), () -> assertDelivery(delivery)));
   }
 
   private static void assertDelivery(Map<String, Object> delivery) {
     Map<String, Object> argument = new HashMap<>(delivery);
     if (delivery.get("body") instanceof String text)
       argument.put(
-          "body_base64",
-          Base64.getEncoder().encodeToString(text.getBytes(StandardCharsets.UTF_8)));
+          "body_base64", Base64.getEncoder().encodeToString(text.getBytes(StandardCharsets.UTF_8)));
     argument.put("now", delivery.get("clock"));
     Map<String, Object> outcome = Driver.verify(argument);
     assertEquals(delivery.get("reason"), outcome.get("reason"));
