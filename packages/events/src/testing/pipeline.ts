@@ -2,6 +2,7 @@ import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { migrate } from '@licensing/database/migrate'
+import { eventually } from '@licensing/test-support/poll'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { randomBytes } from 'node:crypto'
 import { connectNats } from '../connection.ts'
@@ -59,11 +60,15 @@ export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   return {
     producer,
     consumer,
-    /** Starts the producer again, with more partitions. */
+    /** Starts the producer again, with more partitions, and returns when its log has them. */
     async grow(count: number): Promise<void> {
       partitions = count
       await producer.stop()
       await producer.start()
+      await eventually(async () => {
+        const [state] = await producer.sql<{ numbers: bigint[] }[]>`select numbers from event_log_state`
+        if (state!.numbers.length < count) throw new Error('the log has not grown')
+      })
     },
     /** Commits the events `from`…`to` of an account, each in its own transaction. */
     async change(accountId: string, from: number, to: number): Promise<void> {
