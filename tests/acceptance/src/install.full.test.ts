@@ -11,7 +11,7 @@ import { givenStack, givenVendor } from './vendor.ts'
 
 const run = promisify(execFile)
 
-/** What a reader of docs/guides/products.md types in an empty folder, beside the commands of "Install". */
+/** The commands of a reader of docs/guides/products.md in an empty folder, beside those of "Install". */
 interface Reader {
   /** Succeeds if the tools are installed. */
   readonly probe: string
