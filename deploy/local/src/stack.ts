@@ -71,7 +71,7 @@ export async function startStack(
       portalSessionKey,
       operator: {
         // Each connection takes 3 MiB, and more are not needed on one machine.
-        DATABASE_CONNECTIONS: '8',
+        DATABASE_CONNECTIONS: '5',
         ...settings.operator,
         ...(identityProvider !== undefined && identityProviderSettings(identityProvider)),
         ...(simulator !== undefined && {

@@ -28,7 +28,12 @@ const unlimited = '100000000'
 export async function startSetting(options: StackOptions = {}): Promise<Setting> {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
-  const postgres = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
+  // As in deploy/kubernetes. With 256 MiB and 1,000,000 licences an archive takes 50 % longer, because PostgreSQL has to write
+  // pages to the disk before it can read others.
+  const settings = { shared_buffers: '1GB' }
+  const postgres = started.use(
+    await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true, settings }),
+  )
   const stack = started.use(
     await startStack({
       ...options,

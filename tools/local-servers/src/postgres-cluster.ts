@@ -2,7 +2,6 @@ import { execFile, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -128,14 +127,6 @@ export async function findPostgresPrograms(): Promise<PostgresPrograms> {
   return { initdb: programs.initdb, postgres: programs.postgres }
 }
 
-const MIB = 1_048_576
-// constrainedMemory() is 0 if nothing limits this process.
-const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
-
-// An eighth of the memory, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes 50 % longer, because
-// PostgreSQL has to write pages to the disk before it can read others.
-const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
-
 /**
  * For test servers, which need no protection against guessed passwords. PostgreSQL's default of 4096 iterations takes over a
  * millisecond at both ends of each login, and a test's stack logs in some hundred times.
@@ -150,8 +141,8 @@ export function postgresSettings(durable: boolean): Record<string, string> {
     unix_socket_directories: '',
     // A run of all tests has several stacks at a time, some with two replicas of each service.
     max_connections: durable ? '300' : '900',
-    shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
-    effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
+    // Each page that a session touched here counts as memory. The system caches the files in any case.
+    shared_buffers: '128MB',
     maintenance_work_mem: '64MB',
     random_page_cost: '1.1',
     jit: 'off',

@@ -131,11 +131,11 @@ export async function findCustomerSession(
 }
 
 function contentOf(token: string, encryption: EncryptionKeys): Content | undefined {
-  if (!token.startsWith(prefix)) return undefined
+  const bytes = Buffer.from(token.slice(prefix.length), 'base64url')
+  // Other texts that decode to the same bytes are no tokens.
+  if (token !== `${prefix}${bytes.toString('base64url')}`) return undefined
   try {
-    return JSON.parse(
-      decrypt(Buffer.from(token.slice(prefix.length), 'base64url'), purpose, encryption),
-    ) as Content
+    return JSON.parse(decrypt(bytes, purpose, encryption)) as Content
   } catch {
     return undefined
   }

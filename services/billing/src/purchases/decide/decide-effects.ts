@@ -281,23 +281,31 @@ function latestBefore(at: number, renewals: readonly DraftEffect[]): Date {
 
 const inquiryOpened = ({ ref }: { ref: string }) => `inquiry_opened:${ref}`
 
-/** Whether this payment paid for the purchase's current cycle at that time. A proration never does. */
-function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
-  if (invoice?.reason === 'proration') return false
-  return !invoices.some(
+/**
+ * Whether this payment paid for the purchase's current cycle at that time. A proration never does, and neither does a renewal that
+ * was paid after the purchase was cancelled: it moves nothing.
+ */
+function paysForCurrentCycle(subject: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
+  const cancelledAt = endOf(subject)?.at ?? Infinity
+  const isCycle = ({ reason, paidAt }: Invoice) => reason === 'cycle' && paidAt <= cancelledAt
+  if (invoice && invoice.reason !== 'first' && !isCycle(invoice)) return false
+  return !subject.invoices.some(
     (other) =>
-      other.reason === 'cycle' &&
-      other.paidAt <= at &&
-      (invoice === null || cycleOf(other) > cycleOf(invoice)),
+      isCycle(other) && other.paidAt <= at && (invoice === null || cycleOf(other) > cycleOf(invoice)),
   )
+}
+
+/** The cancellation, in the last millisecond of its tick: what happened in the same tick came before it. */
+function endOf({ history, rules }: Subject) {
+  const [ended] = ofKind(history.facts, 'subscription_ended')
+  return ended && { ...ended, at: ended.endedAt + rules.tickMs - 1 }
 }
 
 function endEffects(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
-  const [ended] = ofKind(history.facts, 'subscription_ended')
+  const ended = endOf(subject)
   if (!ended || history.effects.has('cancelled')) return []
-  const { subscriptionRef, endedAt, endsOn } = ended
-  const at = endedAt + subject.rules.tickMs - 1
+  const { subscriptionRef, at, endsOn } = ended
   const ends_at = endsOn === undefined ? null : new Date(endsOn)
   return [newEffect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, at, { ends_at })]
 }

@@ -249,6 +249,22 @@ describe('a purchase', () => {
     expect(recorded(chargeback)).toContain('nothing du_1')
   })
 
+  test('rests on the cycle that was paid before its cancellation, whatever was paid after it', () => {
+    const paidAfter = [
+      invoice('in_2', start + 20 * day),
+      paidBy('in_2', 'pi_2'),
+      { ...charged, chargeRef: 'ch_2', paymentRef: 'pi_2', chargedAt: start + 20 * day },
+    ]
+    const ended = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: start + 10 * day }
+    const known = [began, first, charged, ended, ...paidAfter] as Fact[]
+    const of = (chargeRef: string, paymentRef: string) =>
+      refund('re_1', start + 25 * day, { chargeRef, paymentRef })
+    const recorded = (back: Fact) =>
+      effectsOf(record(givenHistory(subscribed), [...known, back], { together: true }))
+    expect(recorded(of('ch_1', 'pi_1'))).toContain('refunded re_1')
+    expect(recorded(of('ch_2', 'pi_2'))).toContain('nothing re_1')
+  })
+
   test('of a subscription is paid until the end of its latest paid period, renews until it is set to end, and ends, in every order', () => {
     const renewed = invoice('in_2', start + 30 * day, { periodEnd: start + 60 * day })
     const setAt = start + 40 * day
