@@ -1,6 +1,7 @@
 import { metricsIn, queries } from '@licensing/operations/queries'
 import { apiClient } from '@licensing/test-support/api-client'
 import { hostAddress } from '@licensing/test-support/docker'
+import { fullTest } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -21,12 +22,18 @@ interface Span {
   service: string
   name: string
   traceId: string
+  attributes: Attribute[]
+}
+
+interface Attribute {
+  key: string
+  value: { stringValue?: string; intValue?: number }
 }
 
 interface Export {
   resourceSpans: {
-    resource: { attributes: { key: string; value: { stringValue?: string } }[] }
-    scopeSpans: { spans: { name: string; traceId: string }[] }[]
+    resource: { attributes: Attribute[] }
+    scopeSpans: { spans: Omit<Span, 'service'>[] }[]
   }[]
 }
 
@@ -43,8 +50,7 @@ async function startCollector() {
       const sent = JSON.parse(text) as Export
       for (const { resource, scopeSpans } of sent.resourceSpans) {
         const service = resource.attributes.find(({ key }) => key === 'service.name')?.value.stringValue ?? ''
-        for (const { name, traceId } of scopeSpans.flatMap((scope) => scope.spans))
-          spans.push({ service, name, traceId })
+        for (const span of scopeSpans.flatMap((scope) => scope.spans)) spans.push({ service, ...span })
       }
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
     })
@@ -78,6 +84,9 @@ async function expectNoSecretsInLogs(secrets: string[]): Promise<void> {
   }
 }
 
+const spansOf = (traceId: string) =>
+  collector.spans.filter((span) => span.traceId === traceId).map(({ service, name }) => `${service}: ${name}`)
+
 test('a request has one trace from REST over gRPC and NATS to the webhook and one request id in the logs, without secrets', async () => {
   const vendor = await givenVendor(stack)
   const endpoint = await givenEndpoint(vendor, receiver)
@@ -90,10 +99,15 @@ test('a request has one trace from REST over gRPC and NATS to the webhook and on
   const suspended = await suspend({ traceparent, 'x-request-id': 'request-of-the-test' })
   expect(suspended.headers.get('x-request-id')).toBe('request-of-the-test')
   await endpoint.next(1)
+  const refusedTraceId = '0af7651916cd43dd8448eb211c80320c'
+  const refused = await suspend({
+    traceparent: `00-${refusedTraceId}-b7ad6b7169203331-01`,
+    'x-request-id': 'request-that-conflicts',
+  })
+  expectStatus(refused, 409)
   // docs/operations/lost-webhook.md, "3. Where does its trace end?" names the last span.
   await eventually(() => {
-    const spans = collector.spans.filter((span) => span.traceId === traceId)
-    expect(spans.map(({ service, name }) => `${service}: ${name}`)).toEqual(
+    expect(spansOf(traceId)).toEqual(
       expect.arrayContaining([
         'gateway: POST /v1/licences/{licence_id}/suspend',
         'licensing: licensing.v1.LicensingService/SuspendLicence',
@@ -101,10 +115,42 @@ test('a request has one trace from REST over gRPC and NATS to the webhook and on
       ]),
     )
   })
-  expectStatus(await suspend({ 'x-request-id': 'request-that-conflicts' }), 409)
+  await eventually(() => {
+    const ofGateway = collector.spans.find(
+      (span) => span.traceId === refusedTraceId && span.name.startsWith('POST '),
+    )
+    expect(ofGateway?.attributes).toEqual(
+      expect.arrayContaining([
+        { key: 'request.id', value: { stringValue: 'request-that-conflicts' } },
+        { key: 'http.response.status_code', value: { intValue: 409 } },
+      ]),
+    )
+  })
+  expect(spansOf(refusedTraceId)).not.toContain('notifier: webhook attempt')
   expect(await stack.processes.gateway[0]!.log()).toContain('request-of-the-test')
   await expectNoSecretsInLogs([stack.apiKey, endpoint.secret, licence.key, 'customer-1'])
 })
+
+fullTest(
+  'while the notifier does not run, the trace of a change ends in licensing, and goes on when it runs',
+  async () => {
+    const vendor = await givenVendor(stack)
+    const endpoint = await givenEndpoint(vendor, receiver)
+    const licence = await vendor.issue((await vendor.plan()).id)
+    const [notifier] = stack.processes.notifier
+    const traceId = '0af7651916cd43dd8448eb211c80321c'
+    await notifier!.stop()
+    const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
+    expectStatus(await api.post(`/v1/licences/${licence.id}/suspend`, { headers }), 200)
+    const attempt = 'notifier: webhook attempt'
+    const last = 'licensing: licensing.v1.LicensingService/SuspendLicence'
+    await eventually(() => expect(spansOf(traceId)).toContain(last))
+    expect(spansOf(traceId)).not.toContain(attempt)
+    await notifier!.start()
+    await endpoint.next(1)
+    await eventually(() => expect(spansOf(traceId)).toContain(attempt))
+  },
+)
 
 test('logs contain no key and no session of the portal', async () => {
   const gateway = apiClient(stack.gatewayUrl, '')

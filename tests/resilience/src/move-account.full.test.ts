@@ -1,3 +1,4 @@
+import { connect } from '@licensing/database/connect'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { apiClient } from '@licensing/test-support/api-client'
 import type { ApiClient } from '@licensing/test-support/api-client'
@@ -198,12 +199,18 @@ test('an account with a connected processor moves: what is paid and refunded aft
       )
       expect(found.body.data.map((licence) => licence.status)).toEqual([status])
     })
+  const events = async () => {
+    const answer = await fetch(`${from.simulator!.url}/_sim/events`)
+    const { data } = (await answer.json()) as { data: ProcessorEvent[] }
+    return data.filter(({ event }) => event.account === connected_account)
+  }
   const [before, open] = [await checkout(former, 'before'), await checkout(former, 'open')]
   await atProcessor('pay', { session: before })
   await reaches(former, 'before', 'active')
   const moved = await move(from, to, accountId!, '--address', to.gatewayUrl)
   expect([moved.code, moved.stderr]).toEqual([0, ''])
   await eventually(async () => expect((await there.get('/v1/account')).status).toBe(200))
+  const earlier = (await events()).length
   await atProcessor('pay', { session: open })
   await reaches(there, 'open', 'active')
   await atProcessor('refund', { charge: before })
@@ -217,4 +224,22 @@ test('an account with a connected processor moves: what is paid and refunded aft
     'later',
     'open',
   ])
+  // The processor has sent its events to the former cell, which accepts and ignores them.
+  const ignored = await eventually(async () => {
+    const sent = (await events()).slice(earlier)
+    expect(sent.map(({ delivery }) => delivery)).toEqual(
+      sent.map(() => ({ state: 'delivered', attempts: [expect.objectContaining({ status: 200 })] })),
+    )
+    return sent.map(({ event }) => event.id)
+  })
+  expect(ignored.length).toBeGreaterThan(3)
+  await using closing = new AsyncDisposableStack()
+  const sql = connect(from.databaseUrls.billing, { name: 'test', max: 1 })
+  closing.defer(() => sql.end())
+  expect(await sql`select event_id from processor_events where event_id = any(${ignored})`).toEqual([])
 })
+
+interface ProcessorEvent {
+  event: { id: string; account?: string }
+  delivery: { state: string; attempts: { status?: number }[] }
+}
