@@ -243,7 +243,12 @@ export function isForBrowsers(route: Route | undefined): boolean {
   return route?.audience === 'product' || route?.audience === 'activation'
 }
 
+/** A vendor's call about an application, with other ids in its path. */
+export type CallIn<Param extends string = never> = Pick<VendorCall, 'services' | 'accountId'> & {
+  params: { readonly [Name in 'app_id' | Param]: string }
+}
+
 /** The account and application that a call is about. */
-export function within(call: Pick<VendorCall, 'accountId'> & { params: { readonly app_id: string } }) {
+export function within(call: Pick<CallIn, 'accountId' | 'params'>) {
   return { accountId: call.accountId, applicationId: call.params.app_id }
 }

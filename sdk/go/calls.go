@@ -1,6 +1,7 @@
 package licensing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -15,7 +16,7 @@ func refusalIn(operation Operation, of answer) Reason {
 	case of.kind != refusal:
 		return ""
 	case of.code == "licence_refused":
-		return orReason(of.reason, Reason(of.code))
+		return cmp.Or(of.reason, Reason(of.code))
 	case of.code == "limit_reached" && of.reason == "max_concurrent":
 		return ReasonNoPlace
 	}

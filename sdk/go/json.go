@@ -55,30 +55,16 @@ func unixTimeIn(value any) (int64, bool) {
 	return int64(number * 1000), true
 }
 
-// textsIn reads an array of texts.
-func textsIn(value any) ([]string, bool) {
+// arrayIn reads an array whose entries are all of one type.
+func arrayIn[T any](value any) ([]T, bool) {
 	entries, isArray := value.([]any)
-	texts := make([]string, len(entries))
+	found := make([]T, len(entries))
 	for at, entry := range entries {
-		text, isText := entry.(string)
-		if !isText {
+		of, isOfType := entry.(T)
+		if !isOfType {
 			return nil, false
 		}
-		texts[at] = text
+		found[at] = of
 	}
-	return texts, isArray
-}
-
-// objectsIn reads an array of objects.
-func objectsIn(value any) ([]object, bool) {
-	entries, isArray := value.([]any)
-	objects := make([]object, len(entries))
-	for at, entry := range entries {
-		found, isObject := entry.(object)
-		if !isObject {
-			return nil, false
-		}
-		objects[at] = found
-	}
-	return objects, isArray
+	return found, isArray
 }

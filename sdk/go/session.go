@@ -2,6 +2,7 @@ package licensing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"reflect"
@@ -162,7 +163,7 @@ func (s *session) absorb(text []byte) {
 	if !s.attempts.isStoreRead {
 		// At the first read, the record says why there is no token. A record of another licence key is replaced.
 		s.attempts.isStoreRead = true
-		s.attempts.absence = orReason(stored.absence, s.attempts.absence)
+		s.attempts.absence = cmp.Or(stored.absence, s.attempts.absence)
 		if stored.foreignRevision != noRevision {
 			s.held.licence.revision = stored.foreignRevision + 1
 		}

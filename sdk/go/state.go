@@ -1,6 +1,9 @@
 package licensing
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // State is everything that a product may need to know about its licence. It does not change.
 type State struct {
@@ -55,24 +58,17 @@ func statusOf(h held, a attempts) (Status, Reason) {
 	case token == nil && refusal != "":
 		return StatusRefused, refusal
 	case token == nil:
-		return StatusUnlicensed, orReason(a.failure, a.absence)
+		return StatusUnlicensed, cmp.Or(a.failure, a.absence)
 	case now >= token.claims.expiresAt && refusal != "":
 		return StatusRefused, refusal
 	case now >= token.claims.expiresAt:
-		return StatusLapsed, orReason(a.failure, ReasonTokenExpired)
+		return StatusLapsed, cmp.Or(a.failure, ReasonTokenExpired)
 	case refusal != "":
 		return StatusGrace, refusal
 	case a.failure != "" && now >= token.claims.refreshAfter:
 		return StatusGrace, a.failure
 	}
 	return StatusLicensed, ""
-}
-
-func orReason(reason, otherwise Reason) Reason {
-	if reason != "" {
-		return reason
-	}
-	return otherwise
 }
 
 // isUsable says whether features and limits are granted.

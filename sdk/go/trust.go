@@ -73,7 +73,7 @@ const maxLifeOfKeys = 31 * day
 
 // readKeys reads an answer of jwks.json: the first set that may replace the current one, else why there is none.
 func readKeys(body object, of identity, current *keySet, now int64) (*keySet, Reason) {
-	keys, isKeySet := objectsIn(body["keys"])
+	keys, isKeySet := arrayIn[object](body["keys"])
 	if !isKeySet {
 		return nil, ReasonUnexpectedAnswer
 	}
@@ -105,7 +105,7 @@ func unsignedKeys(keys []publicKey, receivedAt int64) *keySet {
 // readSignedKeys verifies a key set, but not its age; nil if no root key has signed it for this application.
 func readSignedKeys(jws string, of identity) *keySet {
 	payload, problem := verify(jws, of.roots)
-	keys, areKeys := objectsIn(payload["keys"])
+	keys, areKeys := arrayIn[object](payload["keys"])
 	issuedAt, isIssued := unixTimeIn(payload["iat"])
 	expiresAt, isEnding := unixTimeIn(payload["exp"])
 	if problem != "" || payload["app_id"] != of.appID || !areKeys || !isIssued || !isEnding {
@@ -261,7 +261,7 @@ func readList(jws string, keys *keySet, appID string) (*revocationList, unreadab
 	}
 	version, isVersion := countIn(payload["version"])
 	since, isSince := countIn(payload["since"])
-	revoked, isList := textsIn(payload["revoked"])
+	revoked, isList := arrayIn[string](payload["revoked"])
 	more, isBoolean := payload["more"].(bool)
 	issuedAt, isIssued := unixTimeIn(payload["iat"])
 	expiresAt, isEnding := unixTimeIn(payload["exp"])

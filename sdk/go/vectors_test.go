@@ -118,7 +118,7 @@ func resolved(value any) any {
 			return "Bearer " + document.JWS
 		}
 		if lines, isReference := value["$lines"].([]any); isReference {
-			texts, _ := textsIn(resolved(lines))
+			texts, _ := arrayIn[string](resolved(lines))
 			return strings.Join(texts, "\n")
 		}
 		entries := object{}
@@ -305,7 +305,7 @@ func optionsOf(given ...object) Options {
 		}
 	}
 	text := func(name string) string { text, _ := fields[name].(string); return text }
-	roots, _ := textsIn(fields["root_key"])
+	roots, _ := arrayIn[string](fields["root_key"])
 	return Options{
 		BaseURL: text("base_url"), AppID: text("app_id"), RootKey: text("root_key"), RootKeys: roots,
 		LicenceKey: text("licence_key"), Fingerprint: text("fingerprint"), Host: text("host"),

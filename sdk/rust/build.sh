@@ -24,7 +24,7 @@ cp -R README.md src include ../../LICENSE "$work/$crate"
 mkdir "$work/$crate/csharp"
 cp csharp/Licensing.cs "$work/$crate/csharp"
 # The tests need files of the checkout, so the package has none.
-sed '/^# Each vector is a test/,/^harness = false/d' Cargo.toml > "$work/$crate/Cargo.toml"
+sed '/^\[dev-dependencies\]/,/^harness = false/d' Cargo.toml > "$work/$crate/Cargo.toml"
 pack "$crate" licensing.crate
 
 # No path of this machine is in the libraries.

@@ -25,13 +25,13 @@ export function auditLogCommand(program: CommandUnknownOpts, { out, service }: C
     .action(async ({ limit, of, ...filters }) => {
       const { backend } = await service()
       const query = { ...filters, ...(of !== undefined && { app: of }) }
-      await listRows(out, backend.rows('/v1/audit-log', { query }), limit, {
-        at: ({ at }) => at,
-        actor: ({ actor, actor_name: name }) => (name === null ? actor : `${actor} (${name})`),
-        operation: ({ operation }) => operation,
-        resource_id: ({ resource_id: id }) => id,
-        changes: ({ changes }) => Object.keys(changes).join(', '),
-        request_id: ({ request_id: id }) => id,
-      })
+      await listRows(out, backend.rows('/v1/audit-log', { query }), limit, [
+        'at',
+        ['actor', ({ actor, actor_name: name }) => (name === null ? actor : `${actor} (${name})`)],
+        'operation',
+        'resource_id',
+        ['changes', ({ changes }) => Object.keys(changes).join(', ')],
+        'request_id',
+      ])
     })
 }

@@ -20,15 +20,15 @@ export function keyCommands(program: CommandUnknownOpts, { out, service, confirm
     .addHelpText('after', examples('keys list'))
     .action(async ({ limit }) => {
       const { backend } = await service()
-      await listRows(out, backend.rows('/v1/api-keys'), limit, {
-        id: ({ id }) => id,
-        ends_with: ({ last_four: end }) => end,
-        scopes: ({ scopes: found }) => found.join(','),
-        app_id: ({ app_id: id }) => id,
-        last_used_at: ({ last_used_at: time }) => time,
-        revoked_at: ({ revoked_at: time }) => time,
-        name: ({ name }) => name,
-      })
+      await listRows(out, backend.rows('/v1/api-keys'), limit, [
+        'id',
+        ['ends_with', ({ last_four: end }) => end],
+        ['scopes', ({ scopes: found }) => found.join(',')],
+        'app_id',
+        'last_used_at',
+        'revoked_at',
+        'name',
+      ])
     })
 
   const scope = new Option('--scope <scope>', 'what the key may do; may be repeated')

@@ -18,15 +18,15 @@ export function memberCommands(program: CommandUnknownOpts, { out, service, conf
     .addHelpText('after', examples('members list'))
     .action(async ({ limit }) => {
       const { backend } = await service()
-      await listRows(out, backend.rows('/v1/members'), limit, {
-        id: ({ id }) => id,
-        email: ({ email }) => email,
-        role: ({ role }) => role,
-        app_id: ({ app_id: id }) => id,
-        last_sign_in_at: ({ last_sign_in_at: time }) => time,
-        removed_at: ({ removed_at: time }) => time,
-        name: ({ name }) => name,
-      })
+      await listRows(out, backend.rows('/v1/members'), limit, [
+        'id',
+        'email',
+        'role',
+        'app_id',
+        'last_sign_in_at',
+        'removed_at',
+        'name',
+      ])
     })
 
   const role = new Option('--role <role>', 'what the person may do')

@@ -68,15 +68,15 @@ export function checkoutCommands(program: CommandUnknownOpts, { out, service }: 
       const { backend, appId } = await service()
       const path = { app_id: await appId() }
       const query = { ...filters, ...(externalRef !== undefined && { external_ref: externalRef }) }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/checkout-sessions', { path, query }), limit, {
-        id: ({ id }) => id,
-        status: ({ status }) => status,
-        external_ref: ({ external_ref: reference }) => reference,
-        amount: ({ amount, currency }) => `${amount} ${currency}`,
-        licence_id: ({ licence_id: id }) => id,
-        reason: ({ reason }) => reason,
-        created_at: ({ created_at: time }) => time,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/checkout-sessions', { path, query }), limit, [
+        'id',
+        'status',
+        'external_ref',
+        ['amount', ({ amount, currency }) => `${amount} ${currency}`],
+        'licence_id',
+        'reason',
+        'created_at',
+      ])
     })
 
   group

@@ -1,4 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
+import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Columns, Output } from './output.ts'
 import { listOf, oneOf, wholeNumber } from './parsers.ts'
 
@@ -13,15 +14,10 @@ export const memberOption = <const Flags extends string, const Member extends st
   return option
 }
 
-/** Like `memberOption`, with several members separated by commas. */
-export const membersOption = <const Flags extends string, const Member extends string>(
-  flags: Flags,
-  description: string,
-  members: readonly Member[],
-  what: string,
-) => {
-  const option = new Option(flags, description).argParser(listOf(members, what))
-  option.argChoices = [...members]
+/** Types of events, separated by commas. */
+export const eventsOption = (description = 'event types, separated by commas; *: all') => {
+  const option = new Option('--events <types>', description).argParser(listOf(webhookEventTypes, 'event'))
+  option.argChoices = [...webhookEventTypes]
   return option
 }
 

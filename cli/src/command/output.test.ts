@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createOutput } from './output.ts'
+import type { Columns } from './output.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -57,11 +58,7 @@ test('a list is printed in columns, with their names only on a terminal, and as 
     { id: 'a', count: 10, note: null },
     { id: 'longer', count: 2, note: '\u001b[2J' },
   ]
-  const columns = {
-    id: ({ id }: (typeof rows)[number]) => id,
-    count: ({ count }: (typeof rows)[number]) => count,
-    note: ({ note }: (typeof rows)[number]) => note,
-  }
+  const columns: Columns<(typeof rows)[number]> = ['id', ['count', ({ count }) => count], 'note']
   const piped = givenOutput()
   piped.out.list(rows, columns)
   expect(piped.printed.stdout).toBe('a       10  -\nlonger  2   \\u001b[2J\n')

@@ -20,8 +20,8 @@ interface Painted {
 /** One line, whole or in parts. It may contain text of a vendor or customer: control characters and line breaks in it are escaped. */
 type Line = string | readonly (string | Painted)[]
 
-/** A column of a list: its name, and its text in a row. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => unknown>>
+/** The columns of a list: a field of its rows, or a name and its value in a row. */
+export type Columns<Row> = readonly ((keyof Row & string) | readonly [string, (row: Row) => unknown])[]
 
 /** Results go to standard output, as text or as JSON; messages go to standard error. */
 export interface Output {
@@ -112,10 +112,12 @@ const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.str
 
 function table<Row>(rows: readonly Row[], columns: Columns<Row>, hasHead: boolean): string[] {
   const cell = (value: unknown) => (value === null || value === undefined ? '-' : printable(textOf(value)))
-  const body = rows.map((row) => Object.values(columns).map((column) => cell(column(row))))
-  const all =
-    hasHead && rows.length > 0 ? [Object.keys(columns).map((name) => name.toUpperCase()), ...body] : body
-  const widths = Object.keys(columns).map((_, at) => Math.max(...all.map((cells) => cells[at]!.length)))
+  const valueOf = (row: Row, column: Columns<Row>[number]) =>
+    typeof column === 'string' ? row[column] : column[1](row)
+  const names = columns.map((column) => (typeof column === 'string' ? column : column[0]).toUpperCase())
+  const body = rows.map((row) => columns.map((column) => cell(valueOf(row, column))))
+  const all = hasHead && rows.length > 0 ? [names, ...body] : body
+  const widths = names.map((_, at) => Math.max(...all.map((cells) => cells[at]!.length)))
   return all.map((cells) =>
     cells
       .map((text, at) => text.padEnd(widths[at]!))

@@ -38,13 +38,7 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
         ...(externalRef !== undefined && { external_ref: externalRef }),
       }
       const rows = backend.rows('/v1/apps/{app_id}/licences', { path: { app_id: app }, query })
-      await listRows(out, rows, limit, {
-        id: ({ id }) => id,
-        status: ({ status }) => status,
-        external_ref: ({ external_ref: reference }) => reference,
-        plan_id: ({ plan_id: id }) => id,
-        expires_on: ({ expires_on: time }) => time,
-      })
+      await listRows(out, rows, limit, ['id', 'status', 'external_ref', 'plan_id', 'expires_on'])
     })
 
   group
@@ -59,12 +53,12 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
         query: { q: query },
       })
       if (data.length === 0 && !out.json) return out.message('no licence found')
-      out.list(data, {
-        id: ({ licence }) => licence.id,
-        status: ({ licence }) => licence.status,
-        external_ref: ({ licence }) => licence.external_ref,
-        matched: ({ matched }) => `(by ${matched})`,
-      })
+      out.list(data, [
+        ['id', ({ licence }) => licence.id],
+        ['status', ({ licence }) => licence.status],
+        ['external_ref', ({ licence }) => licence.external_ref],
+        ['matched', ({ matched }) => `(by ${matched})`],
+      ])
     })
 
   group
@@ -86,13 +80,7 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
     .action(async (id, { limit }) => {
       const { backend } = await service()
       const rows = backend.rows('/v1/licences/{licence_id}/history', { path: { licence_id: id } })
-      await listRows(out, rows, limit, {
-        at: ({ at }) => at,
-        type: ({ type }) => type,
-        status: ({ to }) => to,
-        actor: ({ actor }) => actor,
-        cause: ({ cause }) => cause,
-      })
+      await listRows(out, rows, limit, ['at', 'type', ['status', ({ to }) => to], 'actor', 'cause'])
     })
 
   withFields(

@@ -21,13 +21,7 @@ export function valueCommands(group: CommandUnknownOpts, { out, service, confirm
         return { key, value, from, ends_on: override?.ends_on ?? null, note: override?.note ?? null }
       })
       if (rows.length === 0 && !out.json) return out.message('the licence has no entitlements')
-      out.list(rows, {
-        key: ({ key }) => key,
-        value: ({ value }) => value,
-        from: ({ from }) => from,
-        ends_on: ({ ends_on: time }) => time,
-        note: ({ note }) => note,
-      })
+      out.list(rows, ['key', 'value', 'from', 'ends_on', 'note'])
     })
 
   group

@@ -1,9 +1,8 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { randomBytes } from 'node:crypto'
-import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
-import { membersOption } from '../command/lists.ts'
+import { eventsOption } from '../command/lists.ts'
 import { causeOf } from '../command/output.ts'
 import { proxyOf } from '../command/proxy.ts'
 import { webAddress, wholeNumber } from '../command/parsers.ts'
@@ -20,14 +19,7 @@ export function listenCommand(program: CommandUnknownOpts, context: Context): vo
       'URL that receives the events; http or https',
       webAddress('--forward-to'),
     )
-    .addOption(
-      membersOption(
-        '--events <types>',
-        'forward only these event types, separated by commas',
-        webhookEventTypes,
-        'event',
-      ).default('*' as const),
-    )
+    .addOption(eventsOption('forward only these event types, separated by commas').default('*' as const))
     .option('--after <sequence>', 'start after this sequence, instead of with new events', wholeNumber(0))
     .addHelpText(
       'after',

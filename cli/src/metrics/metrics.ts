@@ -41,10 +41,7 @@ export function metricsCommand(program: CommandUnknownOpts, { out, service }: Co
       )
       const [first] = rows
       if (first === undefined) return out.message('none found')
-      const columns = Object.keys(first).map(
-        (column) => [column, (row: typeof first) => row[column]] as const,
-      )
-      out.list(rows, Object.fromEntries(columns))
+      out.list(rows, Object.keys(first))
     })
 }
 

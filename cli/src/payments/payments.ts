@@ -25,15 +25,15 @@ export function paymentCommands(program: CommandUnknownOpts, { out, service }: C
     .action(async ({ limit, ...filters }) => {
       const { backend, appId } = await service()
       const request = { path: { app_id: await appId() }, query: queryOf(filters) }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/payments', request), limit, {
-        id: ({ id }) => id,
-        amount: ({ amount, currency }) => amountText(amount, currency),
-        fee: ({ fee_minor: fee, currency }) => amountText(fee, currency),
-        external_ref: ({ external_ref: reference }) => reference,
-        licence_id: ({ licence_id: id }) => id,
-        charge_ref: ({ charge_ref: charge }) => charge,
-        occurred_at: ({ occurred_at: time }) => time,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/payments', request), limit, [
+        'id',
+        ['amount', ({ amount, currency }) => amountText(amount, currency)],
+        ['fee', ({ fee_minor: fee, currency }) => amountText(fee, currency)],
+        'external_ref',
+        'licence_id',
+        'charge_ref',
+        'occurred_at',
+      ])
     })
 
   list('refunds', 'List refunds and chargebacks, newest first')
@@ -41,15 +41,15 @@ export function paymentCommands(program: CommandUnknownOpts, { out, service }: C
     .action(async ({ limit, ...filters }) => {
       const { backend, appId } = await service()
       const request = { path: { app_id: await appId() }, query: queryOf(filters) }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/refunds', request), limit, {
-        id: ({ id }) => id,
-        lane: ({ lane }) => lane,
-        status: ({ status }) => status,
-        amount: ({ amount, currency }) => amountText(amount, currency),
-        licence_id: ({ licence_id: id }) => id,
-        charge_ref: ({ charge_ref: charge }) => charge,
-        occurred_at: ({ occurred_at: time }) => time,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/refunds', request), limit, [
+        'id',
+        'lane',
+        'status',
+        ['amount', ({ amount, currency }) => amountText(amount, currency)],
+        'licence_id',
+        'charge_ref',
+        'occurred_at',
+      ])
     })
 
   group
@@ -59,14 +59,14 @@ export function paymentCommands(program: CommandUnknownOpts, { out, service }: C
     .addHelpText('after', examples('payments fees --limit 500'))
     .action(async ({ limit }) => {
       const { backend } = await service()
-      await listRows(out, backend.rows('/v1/fees'), limit, {
-        id: ({ id }) => id,
-        kind: ({ kind }) => kind,
-        amount: ({ amount_minor: amount, currency }) => amountText(amount, currency),
-        period: ({ period }) => period,
-        charge_ref: ({ charge_ref: charge }) => charge,
-        occurred_at: ({ occurred_at: time }) => time,
-      })
+      await listRows(out, backend.rows('/v1/fees'), limit, [
+        'id',
+        'kind',
+        ['amount', ({ amount_minor: amount, currency }) => amountText(amount, currency)],
+        'period',
+        'charge_ref',
+        'occurred_at',
+      ])
     })
 
   group

@@ -24,13 +24,13 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
       const { backend, appId } = await service()
       const path = { app_id: await appId() }
       const query = status === undefined ? {} : { status }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/plans', { path, query }), limit, {
-        id: ({ id }) => id,
-        code: ({ code }) => code,
-        status: ({ status: found }) => found,
-        active_licences: ({ active_licences: count }) => count,
-        name: ({ name }) => name,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/plans', { path, query }), limit, [
+        'id',
+        'code',
+        'status',
+        'active_licences',
+        'name',
+      ])
     })
 
   group

@@ -36,15 +36,15 @@ export function deliveryCommands(program: CommandUnknownOpts, { out, service }: 
       const { backend, appId } = await service()
       const path = { app_id: await appId() }
       const query = { ...filters }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-deliveries', { path, query }), limit, {
-        id: ({ id }) => id,
-        status: ({ status }) => status,
-        event: ({ event_type: type }) => type,
-        attempts: ({ attempt_count: count }) => count,
-        response: ({ last_response_code: code }) => code,
-        endpoint_id: ({ endpoint_id: id }) => id,
-        created_at: ({ created_at: time }) => time,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-deliveries', { path, query }), limit, [
+        'id',
+        'status',
+        ['event', ({ event_type: type }) => type],
+        ['attempts', ({ attempt_count: count }) => count],
+        ['response', ({ last_response_code: code }) => code],
+        'endpoint_id',
+        'created_at',
+      ])
     })
 
   group

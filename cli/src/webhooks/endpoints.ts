@@ -1,15 +1,13 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import type { Schemas } from '@licensing/sdk/backend'
-import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
-import { limitOption, listRows, memberOption, membersOption } from '../command/lists.ts'
+import { eventsOption, limitOption, listRows, memberOption } from '../command/lists.ts'
 import { members, pairs, sinceTime, text, untilTime, webAddress, wholeNumber } from '../command/parsers.ts'
 import { findPlanId } from '../plans/find-plan.ts'
 
 const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
-const EVENTS = 'event types, separated by commas; *: all'
 
 const signatures = members<Schemas['WebhookEndpoint']['signature']>({ default: true, standard: true })
 
@@ -33,14 +31,14 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .action(async ({ limit }) => {
       const { backend, appId } = await service()
       const path = { app_id: await appId() }
-      await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path }), limit, {
-        id: ({ id }) => id,
-        status: ({ status }) => status,
-        paused: ({ paused }) => paused,
-        pending: ({ health }) => health.pending,
-        url: ({ url }) => url,
-        subscribed_events: ({ subscribed_events: events }) => events,
-      })
+      await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path }), limit, [
+        'id',
+        'status',
+        'paused',
+        ['pending', ({ health }) => health.pending],
+        'url',
+        'subscribed_events',
+      ])
     })
 
   group
@@ -58,7 +56,7 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .command('create')
     .description('Register a webhook endpoint, and show its signing secret once')
     .argument('<url>', 'https URL that receives the events', webAddress('the URL of the endpoint'))
-    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event').default('*' as const))
+    .addOption(eventsOption().default('*' as const))
     .addHelpText(
       'after',
       examples(
@@ -80,7 +78,7 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .description('Change a webhook endpoint; what waits is sent as it is from then on')
     .argument('<id>', 'id of the endpoint', text)
     .option('--url <url>', 'https URL that receives the events', webAddress('the URL of the endpoint'))
-    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event'))
+    .addOption(eventsOption())
     .option('--description <text>', 'your own note, or none', text)
     .option(
       '--header <name=value>',
@@ -188,7 +186,7 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .argument('<id>', 'id of the endpoint', text)
     .requiredOption('--since <time>', 'events at or after this time', sinceTime)
     .option('--until <time>', 'events before this time; default: now', untilTime)
-    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event').default('*' as const))
+    .addOption(eventsOption().default('*' as const))
     .addHelpText('after', examples(`endpoints recover ${ID} --since 2026-01-31T08:00:00Z`))
     .action(async (id, { since, until, events }) => {
       const { backend, appId } = await service()

@@ -33,13 +33,13 @@ export function eventCommands(program: CommandUnknownOpts, { out, service }: Con
           next = page.next_after
         }
       }
-      await listRows(out, events(after ?? (await newest())), limit, {
-        sequence: ({ sequence }) => sequence,
-        id: ({ id }) => id,
-        type: ({ type }) => type,
-        created_at: ({ created_at: time }) => time,
-        application_id: ({ application_id: id }) => id,
-        object: ({ data }) => data.object,
-      })
+      await listRows(out, events(after ?? (await newest())), limit, [
+        'sequence',
+        'id',
+        'type',
+        'created_at',
+        'application_id',
+        ['object', ({ data }) => data.object],
+      ])
     })
 }

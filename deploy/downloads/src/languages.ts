@@ -118,7 +118,9 @@ async function crate(checkout: string, licence: Buffer): Promise<Archive> {
 }
 
 function withoutTests(manifest: Buffer): Buffer {
-  return Buffer.from(manifest.toString().replaceAll(/^(?:#.*\n)*\[\[test\]\]\n(?:\w.*\n)*/gm, ''))
+  return Buffer.from(
+    manifest.toString().replaceAll(/^(?:#.*\n)*(?:\[dev-dependencies\]|\[\[test\]\])\n(?:\w.*\n)*/gm, ''),
+  )
 }
 
 async function crateVersion(folder: string): Promise<string> {

@@ -32,9 +32,9 @@ const panel = (title: string, unit: Unit, queries: Record<string, string>): Pane
 const quantile = (share: number, metric: string, by = '', where = '') =>
   `histogram_quantile(${share}, sum by (${['le', by].filter(Boolean).join(', ')}) (rate(${metric}_bucket{${where}}[5m])))`
 
-const quantiles = (metric: string, where = '') => ({
-  p50: quantile(0.5, metric, '', where),
-  p99: quantile(0.99, metric, '', where),
+const quantiles = (metric: string) => ({
+  p50: quantile(0.5, metric),
+  p99: quantile(0.99, metric),
 })
 
 const rpcs = (job: string): Panel[] => [

@@ -21,12 +21,12 @@ export const hashOf = (text: string) => createHash('sha256').update(text).digest
 
 /** Statements with which an earlier release cannot work, or which block writes to a large table. */
 const forbidden = [
-  {
-    pattern: /\bdrop (table|column)\b|\brename\b|\bset not null\b|\balter column \w+ (set data )?type\b/i,
-    unless: '-- contract:',
-  },
-  { pattern: /\bcreate (unique )?index (?!concurrently)/i, unless: '-- contract:' },
-] as const
+  /\bdrop (table|column)\b|\brename\b|\bset not null\b|\balter column \w+ (set data )?type\b/gi,
+  /\badd column \w+(?![^,;]*\bdefault\b)[^,;]*\bnot null\b/gi,
+  /\badd (constraint \w+ )?(check|foreign key|unique|primary key|exclude)\b(?![^;]*\bnot valid\b)/gi,
+  /\badd column [^,;]*\b(check|references|unique|primary key)\b/gi,
+  /\bcreate (unique )?index (?!concurrently)[^;]*? on (?<table>\w+)/gi,
+]
 
 /** The problems of migrations: a released one was edited, removed or overtaken, or a new one breaks the rules for upgrades. */
 export function problemsOf(known: Released, present: Readonly<Record<string, string>>): string[] {
@@ -43,9 +43,10 @@ export function problemsOf(known: Released, present: Readonly<Record<string, str
     if (path in known || earlier.length === 0) continue
     if (earlier.some((each) => each > path))
       problems.push(`${path} has a lower number than a released migration`)
-    for (const { pattern, unless } of forbidden) {
-      const found = pattern.exec(text)?.[0]
-      if (found && !text.includes(unless)) problems.push(`${path}: “${found}” without a line “${unless} …”`)
+    if (text.includes('-- contract:')) continue
+    for (const { 0: found, groups } of forbidden.flatMap((pattern) => [...text.matchAll(pattern)])) {
+      if (groups?.['table'] && new RegExp(`\\bcreate table ${groups['table']}\\b`, 'i').test(text)) continue
+      problems.push(`${path}: “${found}” without a line “-- contract: …”`)
     }
   }
   return problems

@@ -23,10 +23,8 @@ export interface Relay {
   stop(): Promise<void>
 }
 
-export interface RelayOptions {
-  sql: Database
-  nats: Nats
-  source: Source
+/** The operator's settings of a service's events. */
+export interface RelaySettings {
   /** How many NATS servers keep the stream: 3 on a cluster of three. */
   streamReplicas: number
   /** Maximum size of the stream. When it is full, its oldest messages are removed. */
@@ -35,6 +33,26 @@ export interface RelayOptions {
   logBytes?: number | undefined
   /** The log gets this many partitions, a multiple of those that it has. It keeps the partitions that it has. */
   partitions?: number | undefined
+}
+
+export function relaySettings(config: {
+  STREAM_REPLICAS: number
+  STREAM_MAX_BYTES: number
+  EVENT_LOG_MAX_BYTES: number
+  EVENT_PARTITIONS: number
+}): RelaySettings {
+  return {
+    streamReplicas: config.STREAM_REPLICAS,
+    streamBytes: config.STREAM_MAX_BYTES,
+    logBytes: config.EVENT_LOG_MAX_BYTES,
+    partitions: config.EVENT_PARTITIONS,
+  }
+}
+
+export interface RelayOptions extends RelaySettings {
+  sql: Database
+  nats: Nats
+  source: Source
   log: Logger
 }
 

@@ -2,7 +2,7 @@
 //! session, and change them only by `apply` and `record`.
 
 use crate::attempts::{Attempts, Backoff, Trouble};
-use crate::held::{Held, Token, Verified};
+use crate::held::{Token, Verified};
 use crate::service::{trouble_of, Answer, Call};
 use crate::session::Session;
 use crate::signature::Unreadable;
@@ -10,7 +10,6 @@ use crate::trust::{read_file, read_keys, read_list, read_token, time_for, FileTo
 use crate::{Operation, Reason};
 use serde_json::{json, Value};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A call of the product or of the background.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,29 +30,6 @@ impl Task {
     /// Whether the product asks for a licence with it: the background then repeats it after a failure.
     pub(crate) fn asks_for_licence(&self) -> bool {
         matches!(self, Self::Activate | Self::StartTrial(_) | Self::Migrate(_))
-    }
-}
-
-/// Does a task, with requests that end at `until`.
-pub(crate) fn perform(session: &Arc<Session>, task: &Task, until: Instant) {
-    let on = Calling { session, until };
-    if task.asks_for_licence() {
-        session.set_requested(true);
-    }
-    match task {
-        Task::Ready => {}
-        Task::Activate => on.activate_if_needed(),
-        Task::StartTrial(plan_code) => on.start_trial(plan_code),
-        Task::ActivateOffline(file) => on.activate_offline(file),
-        Task::Refresh => on.refresh(),
-        Task::Check => on.check(),
-        Task::Migrate(legacy_key) => on.migrate(legacy_key),
-        Task::Release => on.release(),
-        Task::Deactivate => on.deactivate(),
-        Task::CallHome => on.call_home(),
-    }
-    if matches!(task, Task::Release | Task::Deactivate) && on.held().token().is_none() {
-        session.set_requested(false);
     }
 }
 
@@ -145,37 +121,33 @@ enum ListOutcome {
 /// A check reads at most this many answers, about a million licences. The next check goes on from there.
 const MAX_ANSWERS: u32 = 64;
 
-/// A call: the session that it changes, and when its requests end.
-struct Calling<'a> {
-    session: &'a Arc<Session>,
-    until: Instant,
-}
-
-impl Calling<'_> {
-    fn held(&self) -> Held {
-        self.session.held()
-    }
-
-    fn time(&self) -> i64 {
-        self.session.time()
-    }
-
-    fn apply(&self, answer: Verified) {
-        self.session.apply(answer);
-    }
-
-    fn record(&self, change: impl FnOnce(&mut Attempts)) {
-        self.session.record(change);
-    }
-
-    fn ask(&self, call: Call<'_>) -> Answer {
-        self.session.ask(&call, self.until)
+impl Session {
+    /// Does a task. Its requests end at the deadline of the session.
+    pub(crate) fn call(&self, task: &Task) {
+        if task.asks_for_licence() {
+            self.set_requested(true);
+        }
+        match task {
+            Task::Ready => {}
+            Task::Activate => self.activate_if_needed(),
+            Task::StartTrial(plan_code) => self.start_trial(plan_code),
+            Task::ActivateOffline(file) => self.activate_offline(file),
+            Task::Refresh => self.refresh(),
+            Task::Check => self.check(),
+            Task::Migrate(legacy_key) => self.migrate(legacy_key),
+            Task::Release => self.release(),
+            Task::Deactivate => self.deactivate(),
+            Task::CallHome => self.call_home(),
+        }
+        if matches!(task, Task::Release | Task::Deactivate) && self.held().token().is_none() {
+            self.set_requested(false);
+        }
     }
 
     // Activating
 
     fn activate_if_needed(&self) {
-        if self.session.state().usable || self.is_revoked() {
+        if self.state().usable || self.is_revoked() {
             return;
         }
         let held = self.held();
@@ -194,7 +166,7 @@ impl Calling<'_> {
         if self.is_token_blocked() {
             return;
         }
-        let nonce = self.session.new_nonce();
+        let nonce = self.new_nonce();
         let mut body = json!({ "licence_key": key });
         self.describe(&mut body, &nonce);
         let mut answer = self.post("/v1/activations".to_string(), body.clone(), None);
@@ -217,14 +189,14 @@ impl Calling<'_> {
 
     /// Adds the description of the installation to the body of a request.
     fn describe(&self, body: &mut Value, nonce: &str) {
-        body["fingerprint"] = json!(self.session.parts.identity.fingerprint);
-        body["host"] = json!(self.session.parts.host);
-        body["product_version"] = json!(self.session.parts.product_version);
+        body["fingerprint"] = json!(self.parts.identity.fingerprint);
+        body["host"] = json!(self.parts.host);
+        body["product_version"] = json!(self.parts.product_version);
         body["nonce"] = json!(nonce);
     }
 
     fn post(&self, path: String, body: Value, token: Option<&str>) -> Answer {
-        self.ask(Call { method: "POST", path, body: Some(body), token, ..Call::default() })
+        self.ask(&Call { method: "POST", path, body: Some(body), token, ..Call::default() })
     }
 
     /// Frees the activation that this machine has under its former fingerprint. False if there is none or it cannot be freed.
@@ -235,12 +207,12 @@ impl Calling<'_> {
 
     fn delete(&self, token: &Token) -> Answer {
         let path = activation_path(token);
-        self.ask(Call { method: "DELETE", path, token: Some(&token.jws), ..Call::default() })
+        self.ask(&Call { method: "DELETE", path, token: Some(&token.jws), ..Call::default() })
     }
 
     /// Starts a trial, or continues with the licence key of the trial that was started before.
     fn start_trial(&self, plan_code: &str) {
-        if self.session.state().usable || self.is_revoked() {
+        if self.state().usable || self.is_revoked() {
             return;
         }
         if self.held().licence.key.is_some() {
@@ -249,7 +221,7 @@ impl Calling<'_> {
         if self.is_token_blocked() {
             return;
         }
-        let nonce = self.session.new_nonce();
+        let nonce = self.new_nonce();
         let mut body = json!({ "plan_code": plan_code });
         self.describe(&mut body, &nonce);
         let answer = self.post(self.app_path("trials"), body, None);
@@ -263,7 +235,7 @@ impl Calling<'_> {
         let legacy_key = given.trim_matches(is_unseen);
         let licence = self.held().licence;
         let is_exchanged = licence.legacy_key.as_deref() == Some(legacy_key) && licence.key.is_some();
-        let needs_token = if is_exchanged { !self.session.state().usable } else { self.exchange(legacy_key) };
+        let needs_token = if is_exchanged { !self.state().usable } else { self.exchange(legacy_key) };
         if needs_token {
             self.activate();
         }
@@ -292,7 +264,7 @@ impl Calling<'_> {
     fn activate_offline(&self, text: &str) {
         self.time();
         let held = self.held();
-        match read_file(text, &self.session.parts.identity, &held) {
+        match read_file(text, &self.parts.identity, &held) {
             Ok(FileToken { jws, claims, keys }) => {
                 let file_keys = Some(keys);
                 let token = Token { jws, claims, file_keys, floating: false, former_fingerprint: None };
@@ -336,7 +308,7 @@ impl Calling<'_> {
 
     /// Replaces the token by a new one of its activation.
     fn renew_token(&self, token: &Token) -> Result<(), Answer> {
-        let nonce = self.session.new_nonce();
+        let nonce = self.new_nonce();
         let mut body = self.in_use();
         body["nonce"] = json!(nonce);
         let answer = self.post(format!("{}/refresh", activation_path(token)), body, Some(&token.jws));
@@ -344,7 +316,7 @@ impl Calling<'_> {
     }
 
     fn in_use(&self) -> Value {
-        json!({ "product_version": self.session.parts.product_version, "host": self.session.parts.host })
+        json!({ "product_version": self.parts.product_version, "host": self.parts.host })
     }
 
     /// Tells the service that this installation is in use, whatever the licence's status.
@@ -368,7 +340,7 @@ impl Calling<'_> {
             return;
         }
         let path = format!("{}/release", activation_path(token));
-        let answer = self.ask(Call { method: "POST", path, token: Some(&token.jws), ..Call::default() });
+        let answer = self.ask(&Call { method: "POST", path, token: Some(&token.jws), ..Call::default() });
         self.record_freed(Operation::Release, &answer, token.floating.then_some(Reason::RELEASED));
     }
 
@@ -403,7 +375,7 @@ impl Calling<'_> {
     fn check(&self) {
         let held = self.held();
         let Some(claims) = held.claims() else { return };
-        let is_blocked = self.session.attempts().list.is_blocked(self.time());
+        let is_blocked = self.attempts().list.is_blocked(self.time());
         if self.is_revoked() || is_blocked {
             return;
         }
@@ -448,7 +420,7 @@ impl Calling<'_> {
         let confirmable =
             held.list().filter(|list| list.etag_since == since && time < list.content.expires_at);
         let if_none_match = confirmable.and_then(|list| list.etag.as_deref()).filter(|etag| !etag.is_empty());
-        match self.ask(Call { method: "GET", path, if_none_match, ..Call::default() }) {
+        match self.ask(&Call { method: "GET", path, if_none_match, ..Call::default() }) {
             Answer::Refusal { status: 422, .. } if since.is_some() => ListOutcome::StartOver,
             Answer::Success { status: 304, .. } if if_none_match.is_some() => {
                 self.apply(Verified::ListUnchanged);
@@ -463,7 +435,7 @@ impl Calling<'_> {
         // Only the signed text is used; the other fields are for people.
         let Some(jws) = text_in(answer, "signature") else { return failed() };
         let Answer::Success { etag, .. } = answer else { return failed() };
-        let app_id = &self.session.parts.identity.app_id;
+        let app_id = &self.parts.identity.app_id;
         let read = || match self.held().keys {
             Some(keys) if keys.expires_at <= self.time() => Err(Unreadable::UnknownKey),
             keys => read_list(&jws, keys.as_deref(), app_id),
@@ -501,7 +473,7 @@ impl Calling<'_> {
         let Some(jws) = text_in(&answer, "token") else { return Err(Answer::Failure(trouble_of(&answer))) };
         self.time();
         let time = time_for(&self.held(), &jws, Some(nonce));
-        let Identity { app_id, fingerprint, .. } = &self.session.parts.identity;
+        let Identity { app_id, fingerprint, .. } = &self.parts.identity;
         let read = || read_token(&jws, self.held().keys.as_deref(), app_id, fingerprint, time);
         let claims = self.read_signed(read, time).map_err(Answer::Failure)?;
         let ids = [text_in(&answer, "activation_id"), text_in(&answer, "licence_id")];
@@ -534,9 +506,9 @@ impl Calling<'_> {
 
     /// Fetches the application's public keys and checks them at `time`.
     fn fetch_keys(&self, time: i64) -> Result<(), Trouble> {
-        let answer = self.ask(Call { method: "GET", path: self.app_path("jwks.json"), ..Call::default() });
+        let answer = self.ask(&Call { method: "GET", path: self.app_path("jwks.json"), ..Call::default() });
         let Answer::Success { body, .. } = &answer else { return Err(trouble_of(&answer)) };
-        let keys = read_keys(body, &self.session.parts.identity, self.held().keys.as_deref(), time);
+        let keys = read_keys(body, &self.parts.identity, self.held().keys.as_deref(), time);
         self.apply(Verified::Keys(keys.map_err(|code| {
             if code == Reason::UNEXPECTED_ANSWER {
                 return trouble_of(&answer);
@@ -591,14 +563,14 @@ impl Calling<'_> {
         });
     }
 
-    fn record_problem(&self, operation: Operation, trouble: Option<&Trouble>) {
+    pub(crate) fn record_problem(&self, operation: Operation, trouble: Option<&Trouble>) {
         let time = self.time();
         self.record(|attempts| attempts.record(operation, trouble, time));
     }
 
     /// The service answered with a `Retry-After` that has not passed.
     fn is_token_blocked(&self) -> bool {
-        self.session.attempts().token.is_blocked(self.time())
+        self.attempts().token.is_blocked(self.time())
     }
 
     /// Whether the valid token came in a file. Only another file renews it, because tokens of the service are shorter.
@@ -612,6 +584,6 @@ impl Calling<'_> {
     }
 
     fn app_path(&self, resource: &str) -> String {
-        format!("/v1/apps/{}/{resource}", percent_encoded(&self.session.parts.identity.app_id))
+        format!("/v1/apps/{}/{resource}", percent_encoded(&self.parts.identity.app_id))
     }
 }

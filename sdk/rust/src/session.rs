@@ -3,7 +3,7 @@
 
 use crate::attempts::{Attempts, Trouble};
 use crate::background::{due_times, DueTimes};
-use crate::calls::{self, Task};
+use crate::calls::Task;
 use crate::held::{Held, Verified};
 use crate::record::{read_record, write_record, Found};
 use crate::service::{read_answer, Answer, Call, Transport};
@@ -57,6 +57,8 @@ struct Inner {
     start: Task,
     queue: VecDeque<Arc<Job>>,
     running: Option<Arc<Job>>,
+    /// When the requests of the task that is running end.
+    deadline: Instant,
     /// Ends the wait for a request, which may have ended already.
     end_request: Option<Box<dyn FnOnce() + Send>>,
     worker: Option<JoinHandle<()>>,
@@ -95,6 +97,7 @@ impl Session {
             start: Task::Activate,
             queue: VecDeque::new(),
             running: None,
+            deadline: Instant::now(),
             end_request: None,
             worker: None,
             is_working: false,
@@ -167,8 +170,9 @@ impl Session {
         inner.held.licence.nonce.clone()
     }
 
-    /// Sends a request, and waits for the answer until `until`.
-    pub(crate) fn ask(self: &Arc<Self>, call: &Call<'_>, until: Instant) -> Answer {
+    /// Sends a request, and waits for the answer until the deadline of the task.
+    pub(crate) fn ask(&self, call: &Call<'_>) -> Answer {
+        let until = self.lock().deadline;
         let in_time = until.saturating_duration_since(Instant::now());
         let timeout = || Trouble::new(Reason::TIMEOUT, format!("{} was not answered in time", call.path));
         if in_time.is_zero() || self.lock().closed {
@@ -243,7 +247,7 @@ impl Session {
                 Ok(worker) => (inner.worker, inner.is_working) = (Some(worker), true),
                 Err(error) => {
                     drop(inner);
-                    self.record_problem(Operation::Internal, Reason::UNEXPECTED_ERROR, &error.to_string());
+                    self.record_unexpected(&error.to_string());
                     return None;
                 }
             }
@@ -338,11 +342,12 @@ impl Session {
         let work = || {
             self.read_store();
             if !self.lock().closed {
-                calls::perform(self, &job.task, Instant::now() + self.parts.timeout);
+                self.lock().deadline = Instant::now() + self.parts.timeout;
+                self.call(&job.task);
             }
         };
         if safely(work).is_none() {
-            self.record_problem(Operation::Internal, Reason::UNEXPECTED_ERROR, "the call panicked");
+            self.record_unexpected("the call panicked");
         }
         self.save();
         self.notify_listeners();
@@ -459,12 +464,12 @@ impl Session {
 
     fn store_failed(&self, error: &io::Error) {
         self.lock().store_works = false;
-        self.record_problem(Operation::Store, Reason::STORE_FAILED, &error.to_string());
+        let trouble = Trouble::new(Reason::STORE_FAILED, error.to_string());
+        self.record_problem(Operation::Store, Some(&trouble));
     }
 
-    fn record_problem(&self, operation: Operation, code: Reason, detail: &str) {
-        let time = self.time();
-        self.record(|attempts| attempts.record(operation, Some(&Trouble::new(code, detail)), time));
+    fn record_unexpected(&self, detail: &str) {
+        self.record_problem(Operation::Internal, Some(&Trouble::new(Reason::UNEXPECTED_ERROR, detail)));
     }
 
     /// Does work that may hang on a thread of its own, and waits for it at most `time`, and not after `close` if it is a request. The

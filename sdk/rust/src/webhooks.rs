@@ -213,18 +213,9 @@ fn seconds(text: &str) -> Option<f64> {
 
 /// 64 hexadecimal digits in lower case.
 fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digit = |byte: &u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let digits: Vec<u8> = text.as_bytes().iter().map(digit).collect::<Option<_>>()?;
-    digits
-        .chunks(2)
-        .map(|pair| Some(pair[0] << 4 | pair.get(1)?))
-        .collect::<Option<Vec<u8>>>()?
-        .try_into()
-        .ok()
+    let is_hex = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap_or_default();
+    is_hex.then(|| std::array::from_fn(byte))
 }
 
 /// The key of Standard Webhooks: the bytes that the secret has in base64 after `whsec_`. None for a secret of the other kind.

@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,11 +24,15 @@ export interface Language {
   readonly fullTest?: string
   /** The program that speaks the protocol of the README, and its arguments. */
   readonly driver: readonly string[]
-  /**
-   * For the programs of the guides, by the language of their blocks: shell commands that compile `{file}` in the empty folder
-   * `{work}`, and run it with the arguments of the shell.
-   */
-  readonly programs: Readonly<Record<string, string>>
+  /** For the programs of the guides, by the language of their blocks. Tests have an entry of their own if they run in another way. */
+  readonly programs: Readonly<Record<string, Program>>
+}
+
+/** Shell commands, in which `{file}` stands for the source and `{work}` for its folder. */
+interface Program {
+  readonly compile?: string
+  /** Gets the arguments of the program from the shell. */
+  readonly run: string
 }
 
 const RUST_PROBES = [
@@ -44,7 +48,14 @@ const PYTHON_TESTS = 'PYTHONPATH=src python3 -m unittest discover -s tests'
 /** Short runs gain nothing from the compiler for long ones. */
 const QUICK_JAVA = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC']
 
-const WITH_LIBRARY = 'LD_LIBRARY_PATH={build}/debug exec'
+const RUN_WITH_LIBRARY = 'LD_LIBRARY_PATH={build}/debug exec {work}/program "$@"'
+const LINK_LIBRARY = '-Iinclude -L{build}/debug -llicensing -pthread -o {work}/program'
+
+const GO_MODULE = String.raw`sdk=$PWD && cd {work} && go mod init product 2>&- \
+  && go mod edit -require licensing.example/licensing@v0.1.0 -replace licensing.example/licensing=$sdk`
+
+const RUSTC = String.raw`rustc --edition 2021 -L dependency={build}/debug/deps --extern licensing={build}/debug/liblicensing.rlib \
+  --extern tiny_http=$(ls -t {build}/debug/deps/libtiny_http-*.rlib | head -n 1) -o {work}/program {file}`
 
 const all: readonly Language[] = [
   {
@@ -62,7 +73,7 @@ const all: readonly Language[] = [
     test: `${PYTHON_TESTS} -p test_vectors.py -k _threads -k webhooks -k start_aio`,
     fullTest: `{ ! command -v ruff || { ruff format --check . && ruff check . && mypy; }; } && ${PYTHON_TESTS}`,
     driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
-    programs: { python: 'PYTHONPATH=src exec python3 -u {file} "$@"' },
+    programs: { python: { run: 'PYTHONPATH=src exec python3 -u {file} "$@"' } },
   },
   {
     name: 'Go',
@@ -75,9 +86,11 @@ const all: readonly Language[] = [
     fullTest: 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...',
     driver: ['{build}/driver'],
     programs: {
-      go: String.raw`sdk=$PWD && cd {work} && go mod init product 2>&- \
-        && go mod edit -require licensing.example/licensing@v0.1.0 -replace licensing.example/licensing=$sdk \
-        && CGO_ENABLED=0 go build -o program {file} && exec ./program "$@"`,
+      go: {
+        compile: `${GO_MODULE} && CGO_ENABLED=0 go build -o program {file}`,
+        run: 'exec {work}/program "$@"',
+      },
+      'go test': { compile: GO_MODULE, run: 'cd {work} && CGO_ENABLED=0 exec go test -v .' },
     },
   },
   {
@@ -89,7 +102,7 @@ const all: readonly Language[] = [
     fullTest:
       './test.sh {build}/tests && mvn --quiet --batch-mode -DbuildDirectory={build}/maven spotless:check test',
     driver: ['java', ...QUICK_JAVA, '-cp', '{build}/classes', 'licensing.Driver'],
-    programs: { java: 'exec java -cp {build}/classes {file} "$@"' },
+    programs: { java: { run: 'exec java -cp {build}/classes {file} "$@"' } },
   },
   {
     name: 'Rust',
@@ -100,8 +113,8 @@ const all: readonly Language[] = [
     fullTest: `cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && ${CARGO_TEST}`,
     driver: ['{build}/debug/examples/driver'],
     programs: {
-      rust: `rustc --edition 2021 --extern licensing={build}/debug/liblicensing.rlib -L dependency={build}/debug/deps \
-        -o {work}/program {file} && exec {work}/program "$@"`,
+      rust: { compile: RUSTC, run: 'exec {work}/program "$@"' },
+      'rust test': { compile: `${RUSTC} --test`, run: 'exec {work}/program' },
     },
   },
   {
@@ -112,8 +125,11 @@ const all: readonly Language[] = [
     fullTest: '! command -v clang-format || clang-format --dry-run --Werror include/* tests/*.c tests/*.cpp',
     driver: ['env', 'LD_LIBRARY_PATH={build}/debug', '{build}/driver-cpp'],
     programs: {
-      c: `cc -std=c11 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
-      cpp: `c++ -std=c++17 -Iinclude {file} -L{build}/debug -llicensing -o {work}/program && ${WITH_LIBRARY} {work}/program`,
+      c: { compile: `cc -std=c11 {file} ${LINK_LIBRARY}`, run: RUN_WITH_LIBRARY },
+      cpp: {
+        compile: `c++ -std=c++17 {file} ${LINK_LIBRARY} $(grep -qs httplib.h {file} && echo -lcpp-httplib)`,
+        run: RUN_WITH_LIBRARY,
+      },
     },
   },
   {
@@ -123,7 +139,10 @@ const all: readonly Language[] = [
     prepare: `${CARGO_BUILD} --lib && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs`,
     driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
     programs: {
-      csharp: `mcs -langversion:7.2 -out:{work}/program.exe csharp/Licensing.cs {file} && ${WITH_LIBRARY} mono {work}/program.exe`,
+      csharp: {
+        compile: 'mcs -langversion:7.2 -out:{work}/program.exe csharp/Licensing.cs {file}',
+        run: 'LD_LIBRARY_PATH={build}/debug exec mono {work}/program.exe "$@"',
+      },
     },
   },
 ]
@@ -159,14 +178,28 @@ export function located(language: Language, command: string): string {
   return command.replaceAll('{build}', buildFolder(language))
 }
 
-/** The command that compiles and runs a program of a guide. */
-export function programOf(
+/** A program of a guide: the language of its block, its file name and its text. */
+export interface Source {
+  readonly kind: string
+  readonly name: string
+  readonly code: string
+}
+
+/** Writes a program of a guide to a folder, compiles it, and returns the command that runs it. The arguments of the program follow. */
+export async function compile(
   language: Language,
-  kind: string,
-  { file, work }: { readonly file: string; readonly work: string },
-): [string, ...string[]] {
-  const script = located(language, language.programs[kind] ?? '')
-  return ['sh', '-c', script.replaceAll('{file}', file).replaceAll('{work}', work), 'sh']
+  { kind, name, code }: Source,
+  work: string,
+): Promise<[string, ...string[]]> {
+  await prepare(language)
+  const { programs } = language
+  const program = (/test/i.test(name) ? programs[`${kind} test`] : undefined) ?? programs[kind]!
+  const file = join(work, name)
+  await writeFile(file, code)
+  const command = (script: string) =>
+    located(language, script).replaceAll('{file}', file).replaceAll('{work}', work)
+  if (program.compile) await run('sh', ['-c', command(program.compile)], { cwd: folderOf(language) })
+  return ['sh', '-c', command(program.run), 'sh']
 }
 
 const prepared = new Map<Language, Promise<void>>()

@@ -104,6 +104,8 @@ export class LicensingServer implements AsyncDisposable {
         return this.#refuse() ?? { status: 200, body: this.#token(id, body['nonce']) }
       case 'DELETE activations ':
         return this.#activations.delete(id) ? { status: 204 } : problem(404, 'not_found')
+      case 'POST apps trials':
+        return this.#startTrial(body)
       case 'GET apps revocations':
         return this.#revocations(searchParams.get('since'), request.headers['if-none-match'])
       case 'GET apps jwks.json':
@@ -123,6 +125,12 @@ export class LicensingServer implements AsyncDisposable {
     const id = `act_${randomUUID()}`
     this.#activations.set(id, { licenceId, fingerprint })
     return { status: 201, body: this.#token(id, nonce) }
+  }
+
+  #startTrial(body: Record<string, string>): Reply {
+    const licence_key = this.issue()
+    const { status, body: grant } = this.#activate({ ...body, licence_key })
+    return { status, body: { ...(grant as object), licence_key } }
   }
 
   #refuse(): Reply | null {

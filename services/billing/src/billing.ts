@@ -1,6 +1,7 @@
 import type { Nats } from '@licensing/events/connection'
 import { createChange } from '@licensing/changes/change'
 import { startRelay } from '@licensing/events/relay'
+import type { RelaySettings } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { startPurge } from '@licensing/changes/purge'
 import { quotaService } from '@licensing/changes/quota-service'
@@ -20,10 +21,7 @@ export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wa
   nats: Nats
   /** Pause between two comparisons with the processor's list of events. If it is absent, nothing is compared. */
   reconcileIntervalMs?: number
-  streamReplicas: number
-  streamBytes?: number
-  logBytes?: number
-  partitions?: number
+  relay: RelaySettings
 }
 
 export interface Billing {
@@ -35,19 +33,9 @@ export interface Billing {
 
 /** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
-  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, logBytes, partitions, ...settings } =
-    options
+  const { nats, reconcileIntervalMs, relay: relaySettings, ...settings } = options
   const { sql, log } = settings
-  const relay = startRelay({
-    sql,
-    nats,
-    source: 'billing',
-    streamReplicas,
-    streamBytes,
-    logBytes,
-    partitions,
-    log,
-  })
+  const relay = startRelay({ sql, nats, source: 'billing', log, ...relaySettings })
   let stages: Stages | undefined
   const deps: BillingDependencies = {
     ...settings,

@@ -3,6 +3,7 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
+import { relaySettings } from '@licensing/events/relay'
 import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
@@ -53,10 +54,7 @@ export const program = defineProgram(
       failuresBeforeSuspend: config.PAYMENT_FAILURES_BEFORE_SUSPEND,
       subscriptionGraceMs: config.SUBSCRIPTION_GRACE_HOURS * 3_600_000,
       reconcileIntervalMs: config.RECONCILE_INTERVAL_SECONDS * 1000,
-      streamReplicas: config.STREAM_REPLICAS,
-      streamBytes: config.STREAM_MAX_BYTES,
-      logBytes: config.EVENT_LOG_MAX_BYTES,
-      partitions: config.EVENT_PARTITIONS,
+      relay: relaySettings(config),
     })
     onStop('billing', () => billing.stop())
     step('grpc server')

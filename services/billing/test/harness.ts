@@ -71,7 +71,7 @@ export async function startHarness(proxy?: ProcessorProxy): Promise<Harness> {
     processorClaim: 'direct',
     failuresBeforeSuspend: 3,
     subscriptionGraceMs,
-    streamReplicas: 1,
+    relay: { streamReplicas: 1 },
   })
   started.defer(() => running.stop())
   const server = await serve({

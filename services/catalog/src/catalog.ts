@@ -6,6 +6,7 @@ import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
+import type { RelaySettings } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
@@ -32,10 +33,7 @@ export interface CatalogOptions extends Pick<
 > {
   nats: Nats
   notifier: ConfirmationSender
-  streamReplicas: number
-  streamBytes?: number
-  logBytes?: number
-  partitions?: number
+  relay: RelaySettings
 }
 
 export interface Catalog {
@@ -54,21 +52,9 @@ export function startCatalog({
   rootKeys,
   notifier,
   newAccountFee,
-  streamReplicas,
-  streamBytes,
-  logBytes,
-  partitions,
+  relay: relaySettings,
 }: CatalogOptions): Catalog {
-  const relay = startRelay({
-    sql,
-    nats,
-    source: 'catalog',
-    streamReplicas,
-    streamBytes,
-    logBytes,
-    partitions,
-    log,
-  })
+  const relay = startRelay({ sql, nats, source: 'catalog', log, ...relaySettings })
   const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)

@@ -98,7 +98,7 @@ async function startReplica(
     rootKeys: rootKeys.calls,
     notifier,
     newAccountFee,
-    streamReplicas: 1,
+    relay: { streamReplicas: 1 },
   })
   starting.defer(() => catalog.stop())
   const server = await serve({

@@ -5,6 +5,7 @@ import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
+import type { RelaySettings } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createChange } from '@licensing/changes/change'
 import { createBatcher } from '@licensing/changes/batcher'
@@ -55,10 +56,7 @@ export interface LicensingOptions {
   sweepIntervalMs: number
   /** Default: a minute. */
   upkeepIntervalMs?: number
-  streamReplicas: number
-  streamBytes?: number
-  logBytes?: number
-  partitions?: number
+  relay: RelaySettings
   now?: () => Date
 }
 
@@ -72,18 +70,9 @@ export interface Licensing {
 
 /** Starts licensing on open connections and a migrated database. The caller serves the returned services. */
 export function startLicensing(options: LicensingOptions): Licensing {
-  const { sql, lists, nats, log, catalog, tokens, streamReplicas } = options
+  const { sql, lists, nats, log, catalog, tokens } = options
   const { now = currentTime } = options
-  const relay = startRelay({
-    sql,
-    nats,
-    source: 'licensing',
-    streamReplicas,
-    streamBytes: options.streamBytes,
-    logBytes: options.logBytes,
-    partitions: options.partitions,
-    log,
-  })
+  const relay = startRelay({ sql, nats, source: 'licensing', log, ...options.relay })
   const change = createChange(sql, () => relay.wake())
   const snapshots = createSnapshots(sql)
   const deps: LicensingDependencies = {

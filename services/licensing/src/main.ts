@@ -3,6 +3,7 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
+import { relaySettings } from '@licensing/events/relay'
 import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
@@ -50,10 +51,7 @@ export const program = defineProgram(
         checkIntervalSeconds: config.CHECK_INTERVAL_SECONDS,
       },
       sweepIntervalMs: config.SWEEP_INTERVAL_SECONDS * 1000,
-      streamReplicas: config.STREAM_REPLICAS,
-      streamBytes: config.STREAM_MAX_BYTES,
-      logBytes: config.EVENT_LOG_MAX_BYTES,
-      partitions: config.EVENT_PARTITIONS,
+      relay: relaySettings(config),
     })
     onStop('licensing', () => licensing.stop())
     step('grpc server')

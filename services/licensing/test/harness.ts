@@ -134,7 +134,7 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
     // Background work runs once at the start, then leaves the tables to the test.
     sweepIntervalMs: dayMs,
     upkeepIntervalMs: dayMs,
-    streamReplicas: 1,
+    relay: { streamReplicas: 1 },
     now: settings.now,
   })
   started.defer(() => running.stop())

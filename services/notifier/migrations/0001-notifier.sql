@@ -66,7 +66,7 @@ create table events (
 ) partition by range (recorded_at);
 create index events_of_application on events (application_id, sequence);
 
--- Each row is the delivery of one event to one endpoint. src/deliveries/delivery-states.ts defines how status, retry_at and
+-- Each row is the delivery of one event to one endpoint. src/delivery-states.ts defines how status, retry_at and
 -- due_at change.
 create table deliveries (
   id text collate "C" not null,

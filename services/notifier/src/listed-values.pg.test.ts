@@ -6,7 +6,7 @@ import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, expect, test } from 'vitest'
 import { givenDatabase } from '../test/database.ts'
 import { failingFrom } from './endpoints/endpoint.ts'
-import { pendingStatuses } from './pending.ts'
+import { pendingStatuses } from './delivery-states.ts'
 import { accountTables } from './tables.ts'
 
 const database = await givenDatabase({ max: 1 })

@@ -4,6 +4,7 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
+import { relaySettings } from '@licensing/events/relay'
 import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
@@ -73,10 +74,7 @@ export const program = defineProgram(
         (await catalog.calls.getAccount({ accountId })).confirmedAlertEmail ?? null,
       sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,
       publicUrl: config.PUBLIC_URL,
-      streamReplicas: config.STREAM_REPLICAS,
-      streamBytes: config.STREAM_MAX_BYTES,
-      logBytes: config.EVENT_LOG_MAX_BYTES,
-      partitions: config.EVENT_PARTITIONS,
+      relay: relaySettings(config),
     })
     onStop('notifier', () => notifier.stop())
     step('grpc server')

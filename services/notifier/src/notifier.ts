@@ -3,6 +3,7 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startRelay } from '@licensing/events/relay'
+import type { RelaySettings } from '@licensing/events/relay'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
@@ -20,7 +21,7 @@ import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
 import { makePartitionsOf } from './events/event-partitions.ts'
-import { consumeEvents, findKnownEvents } from './events/consume-events.ts'
+import { consumeEvents, findKnownEvents } from './events/record-events.ts'
 import type { Networks } from './http-client/address.ts'
 import { createAddressRefusal } from './http-client/address.ts'
 import type { EndpointRow } from './endpoints/endpoint-queries.ts'
@@ -53,10 +54,7 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   sendMail?: AlertDependencies['sendMail']
   /** The public address of the gateway. Links in mails begin with it. */
   publicUrl?: string | undefined
-  streamReplicas: number
-  streamBytes?: number | undefined
-  logBytes?: number | undefined
-  partitions?: number | undefined
+  relay: RelaySettings
 }
 
 export interface Notifier {
@@ -76,17 +74,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
-  const { streamReplicas, streamBytes, logBytes, partitions } = options
-  const relay = startRelay({
-    sql,
-    nats,
-    source: 'notifier',
-    streamReplicas,
-    streamBytes,
-    logBytes,
-    partitions,
-    log,
-  })
+  const relay = startRelay({ sql, nats, source: 'notifier', log, ...options.relay })
   // An endpoint that is disabled has an alert and an entry of the audit log.
   const alertQueued = () => {
     alerts.wake()

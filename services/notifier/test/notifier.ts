@@ -159,7 +159,7 @@ async function startReplica(
     extraCa: await readFile(receiver.caFile, 'utf8'),
     slots: 64,
     alertEmail: () => Promise.resolve(null),
-    streamReplicas: 1,
+    relay: { streamReplicas: 1 },
     ...options,
   })
   clock.advanced.push(() => notifier.deps.dispatcher.wake())

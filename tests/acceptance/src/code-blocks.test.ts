@@ -46,6 +46,25 @@ test('every code fence is read as a block', async () => {
   }
 })
 
+const languages = ['TypeScript', 'Python', 'Go', 'Java', 'Rust', 'C++', 'C#']
+
+test.each(['quickstart', 'products', 'offline', 'webhooks', 'testing'])(
+  'each passage of the guide %s that differs between languages has a section for each of them',
+  async (guide) => {
+    const page = await readFile(join(CHECKOUT, `docs/guides/${guide}.md`), 'utf8')
+    // A passage is a heading of the second level, with its sections.
+    const sections = page
+      .replaceAll(/^```[^]*?^```$/gm, 'a block')
+      .split(/^## /m)
+      .map((passage) => [...passage.matchAll(/^### (.+)\n+([^#])/gm)].map(([, heading]) => heading))
+    const differing = sections.filter((headings) => headings.some((name) => languages.includes(name!)))
+    expect(differing.length).toBeGreaterThan(0)
+    for (const headings of differing) {
+      expect(headings.filter((name) => languages.includes(name!))).toEqual(languages)
+    }
+  },
+)
+
 // The parts of Electron that documents use. No installed package has their types.
 const electron = `declare module 'electron' {
   export const app: { getPath(name: 'userData'): string; whenReady(): Promise<void>; getVersion(): string }

@@ -24,11 +24,11 @@ export const scripts = [
 /** Documents with the languages of which another test runs every block. */
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   // sdk/suite/src/guides.test.ts
-  [guide('quickstart')]: ['python', 'go', 'java'],
+  [guide('quickstart')]: ['python', 'go', 'java', 'rust', 'cpp', 'csharp'],
   [guide('products')]: ['python', 'go', 'java', 'rust', 'c', 'cpp', 'csharp'],
-  [guide('offline')]: ['python', 'go', 'java', 'rust'],
-  // sdk/typescript/test/webhook-recipes.test.ts; sdk/suite/src/guides.test.ts
-  [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'rust', 'csharp', 'php', 'ruby'],
+  [guide('offline')]: ['python', 'go', 'java', 'rust', 'cpp', 'csharp'],
+  // sdk/suite/src/webhook-recipes.test.ts
+  [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'rust', 'cpp', 'csharp', 'php', 'ruby'],
   // backend-clients.full.test.ts
   [guide('backends')]: ['sh', 'python', 'go'],
   // sdk/python/tests/test_readme.py
@@ -39,8 +39,8 @@ export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   'sdk/rust/README.md': ['rust', 'c', 'cpp', 'csharp'],
   // formats.test.ts
   [guide('formats')]: ['python'],
-  // tests/integration/src/development-image.test.ts
-  [guide('testing')]: ['ts', 'python'],
+  // sdk/suite/src/guides.test.ts; tests/integration/src/development-image.test.ts
+  [guide('testing')]: ['ts', 'python', 'go', 'java', 'rust', 'cpp', 'csharp'],
 }
 
 function guide(name: string): string {

@@ -57,7 +57,7 @@ test.each(scripts)('the commands of %s work without changes', async (document) =
     ROOT_KEY: vendor.rootKey,
     PORT: (await freeAddress()).split(':')[1]!,
   }
-  if (/(?:products|offline)\.md$/.test(document)) {
+  if (/(?:products|offline|testing)\.md$/.test(document)) {
     environment['LICENCE_KEY'] = (await vendor.issue((await vendor.plan()).id)).key
   }
   if (document.endsWith('guides/cli.md')) {

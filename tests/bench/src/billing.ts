@@ -64,9 +64,21 @@ export async function billing(): Promise<Section> {
   }
 }
 
-/** @returns seconds until all events are processed */
+/** @returns seconds until all events are processed, from when billing has found them, which its own receipt would tell it */
 async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<number> {
   await putIn(sql, events)
+  const waiting = async () => {
+    const rows =
+      await sql`select from processor_events where handled_at is null and not dead_lettered limit 10000`
+    return rows.length
+  }
+  const all = await waiting()
+  await eventually(
+    async () => {
+      if ((await waiting()) === all) throw new Error('billing has not looked into its inbox')
+    },
+    { timeoutMs: 30_000, intervalMs: 20 },
+  )
   const startedMs = performance.now()
   await eventually(
     async () => {

@@ -6,8 +6,7 @@ import { period, isoText, timestampText } from '../../fields/time.ts'
 import { metadata } from '../../fields/metadata.ts'
 import { optional, storableText, webAddress } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
-import type { Route } from '../../route.ts'
-import type { Services } from '../../services.ts'
+import type { CallIn, Route } from '../../route.ts'
 import { id, reference } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
 import { externalRef } from '../licences/licence-fields.ts'
@@ -19,11 +18,7 @@ const one = '/v1/apps/{app_id}/checkout-sessions/{session_id}'
 // Billing calls the payment processor while the caller waits.
 const processorMs = 20_000
 
-interface SessionCall {
-  services: Services
-  accountId: string
-  params: { readonly app_id: string; readonly session_id: string }
-}
+type SessionCall = CallIn<'session_id'>
 
 function sessionScope(call: SessionCall) {
   return { ...within(call), sessionId: call.params.session_id }

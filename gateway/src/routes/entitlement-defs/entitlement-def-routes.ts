@@ -5,11 +5,10 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
-import type { Route } from '../../route.ts'
+import type { CallIn, Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
 import { renderer } from '../../fields/messages.ts'
 import { optional, lengths, text } from '../../fields/text.ts'
-import type { Services } from '../../services.ts'
 
 const tag = 'Entitlement definitions'
 const all = '/v1/apps/{app_id}/entitlement-defs'
@@ -158,11 +157,7 @@ export const entitlementDefRoutes: Route[] = [
   }),
 ]
 
-interface EntitlementDefCall {
-  services: Services
-  accountId: string
-  params: { readonly app_id: string; readonly ent_id: string }
-}
+type EntitlementDefCall = CallIn<'ent_id'>
 
 /** The account, application and definition that a call is about. */
 function entitlementDefScope(call: EntitlementDefCall) {

@@ -11,7 +11,7 @@ import { metadata, metadataChange, metadataInAnswer } from '../../fields/metadat
 import { count } from '../../fields/money.ts'
 import { timestampText } from '../../fields/time.ts'
 import { within } from '../../route.ts'
-import type { Services } from '../../services.ts'
+import type { CallIn } from '../../route.ts'
 
 export const planStatus = z.enum(closedSets.planStatus)
 
@@ -100,11 +100,7 @@ export function archivedPlanJson(response: ArchivePlanResponse): z.output<typeof
   return { ...planJson(response.plan!), suspended_licences: Number(response.suspendedLicences) }
 }
 
-interface PlanCall {
-  services: Services
-  accountId: string
-  params: { readonly app_id: string; readonly plan_id: string }
-}
+type PlanCall = CallIn<'plan_id'>
 
 /** The account, application and plan that a call is about. */
 export function planScope(call: PlanCall) {

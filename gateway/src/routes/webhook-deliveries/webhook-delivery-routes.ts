@@ -9,8 +9,7 @@ import { renderer } from '../../fields/messages.ts'
 import { emptyPage, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
 import { timestamp, timestampText } from '../../fields/time.ts'
 import { vendorRoute, within } from '../../route.ts'
-import type { Route } from '../../route.ts'
-import type { Services } from '../../services.ts'
+import type { CallIn, Route } from '../../route.ts'
 
 const tag = 'Webhooks'
 const all = '/v1/apps/{app_id}/webhook-deliveries'
@@ -19,11 +18,7 @@ const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
 // The largest number of an attempt in the RPC's int32.
 const maxAttempts = 2 ** 31 - 1
 
-interface DeliveryCall {
-  services: Services
-  accountId: string
-  params: { readonly app_id: string; readonly delivery_id: string }
-}
+type DeliveryCall = CallIn<'delivery_id'>
 
 function deliveryScope(call: DeliveryCall) {
   return { ...within(call), deliveryId: call.params.delivery_id }

@@ -5,8 +5,7 @@ import { id } from '../../fields/id.ts'
 import { fieldsFrom } from '../../fields/messages.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
-import type { Route } from '../../route.ts'
-import type { Services } from '../../services.ts'
+import type { CallIn, Route } from '../../route.ts'
 import {
   createWebhookEndpointBody,
   newWebhookEndpointJson,
@@ -30,11 +29,7 @@ const registerMs = 8_000
 // A recovery creates up to 100,000 deliveries, and may have to wait for another recovery.
 const recoverMs = 40_000
 
-interface EndpointCall {
-  services: Services
-  accountId: string
-  params: { readonly app_id: string; readonly endpoint_id: string }
-}
+type EndpointCall = CallIn<'endpoint_id'>
 
 function endpointScope(call: EndpointCall) {
   return { ...within(call), endpointId: call.params.endpoint_id }
@@ -45,10 +40,7 @@ function findEndpoint(call: EndpointCall) {
 }
 
 /** The notifier does not know plans. Plans are never deleted, so nothing can change between the check and the write. */
-async function checkPlans(
-  call: Omit<EndpointCall, 'params'> & { params: { readonly app_id: string } },
-  planIds: readonly string[] | null | undefined,
-): Promise<void> {
+async function checkPlans(call: CallIn, planIds: readonly string[] | null | undefined): Promise<void> {
   const checks = (planIds ?? []).map(async (planId, at) => {
     try {
       await call.services.catalog.getPlan({ ...within(call), planId })

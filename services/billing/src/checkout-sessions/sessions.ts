@@ -1,8 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { pageOf } from '@licensing/database/page'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { CheckoutSessionSchema } from '@licensing/proto/billing'
+import { CheckoutSessionSchema } from '@licensing/proto/billing'
+import type { CheckoutSession } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
@@ -24,20 +24,8 @@ export const listCheckoutSessions: Handler<'listCheckoutSessions'> = async ({ sq
   return { sessions: page.map(sessionMessage), hasMore }
 }
 
-export function sessionMessage(row: SessionRow): MessageInitShape<typeof CheckoutSessionSchema> {
-  return {
-    id: row.id,
-    url: row.url,
-    status: readMember('checkoutStatus', row.status),
-    planId: row.plan_id,
-    externalRef: row.external_ref,
-    amount: row.amount,
-    currency: row.currency,
-    feeMinor: row.fee_minor,
-    createdAt: timestampFromDate(row.created_at),
-    ...(row.licence_id !== null && { licenceId: row.licence_id }),
-    ...(row.failure_reason !== null && { failureReason: row.failure_reason }),
-  }
+export function sessionMessage(row: SessionRow): CheckoutSession {
+  return messageOf(CheckoutSessionSchema, { ...row, status: readMember('checkoutStatus', row.status) })
 }
 
 export function sessionNotFound(id: string): ServiceError {

@@ -1,6 +1,5 @@
+import { messageOf } from '@licensing/grpc/fields'
 import { longLockTimeout } from '@licensing/changes/change'
-import { create } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { isTimeout, ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue, isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
@@ -193,7 +192,7 @@ async function apply(
 ): Promise<Map<EffectRow, SendResult>> {
   if (effects.length === 0) return new Map()
   try {
-    const answer = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf), epoch })
+    const answer = await deps.purchases.applyPurchaseEffects({ effects: effects.map(effectMessage), epoch })
     const ordinal = await adopt(deps, answer)
     return new Map(effects.map((effect, at) => [effect, resultOf(effect, answer.results[at], ordinal)]))
   } catch (error) {
@@ -240,21 +239,7 @@ export function isTransient(code: ErrorCode): boolean {
   return http === 429 || http >= 500
 }
 
-function messageOf(row: EffectRow): PurchaseEffect {
-  return create(PurchaseEffectSchema, {
-    accountId: row.account_id,
-    applicationId: row.application_id,
-    purchaseRef: row.known_as,
-    kind: row.kind!,
-    cause: row.cause,
-    at: timestampFromDate(row.at),
-    orderedAt: timestampFromDate(row.ordered_at),
-    ...(row.plan_id !== null && { planId: row.plan_id }),
-    ...(row.external_ref !== null && { externalRef: row.external_ref }),
-    ...(row.ends_at !== null && { endsAt: timestampFromDate(row.ends_at) }),
-    ...(row.updates_until !== null && { updatesUntil: timestampFromDate(row.updates_until) }),
-    ...(row.since !== null && { since: timestampFromDate(row.since) }),
-    ...(row.metadata !== null && { metadata: { entries: row.metadata } }),
-    renews: row.renews,
-  })
+function effectMessage(row: EffectRow): PurchaseEffect {
+  const metadata = row.metadata && { entries: row.metadata }
+  return messageOf(PurchaseEffectSchema, { ...row, kind: row.kind!, purchase_ref: row.known_as, metadata })
 }

@@ -1,4 +1,5 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
+import { FeeSchema } from '@licensing/proto/billing'
 import { pageOf } from '@licensing/database/page'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
@@ -8,16 +9,7 @@ export const listFees: Handler<'listFees'> = async ({ sql }, request) => {
   const rows = await listFeeRows(sql, request.accountId, request, request.onlyApplicationId)
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
-    fees: page.map((row) => ({
-      id: row.id,
-      kind: readMember('feeKind', row.kind),
-      amountMinor: row.amount_minor,
-      currency: row.currency,
-      chargeRef: row.charge_ref,
-      applicationId: row.application_id,
-      period: row.period,
-      occurredAt: timestampFromDate(row.occurred_at),
-    })),
+    fees: page.map((row) => messageOf(FeeSchema, { ...row, kind: readMember('feeKind', row.kind) })),
     hasMore,
   }
 }

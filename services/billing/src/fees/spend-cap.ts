@@ -1,9 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
 import { SpendCapSchema } from '@licensing/proto/billing'
+import type { SpendCap } from '@licensing/proto/billing'
 import { currentTime } from '@licensing/process/clock'
 import { checkMoney } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
@@ -109,18 +109,6 @@ export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
   }
 }
 
-async function spendCapMessage(
-  sql: Sql,
-  accountId: string,
-  period: string,
-): Promise<MessageInitShape<typeof SpendCapSchema>> {
-  const row = await findCapStatus(sql, accountId, period)
-  return {
-    period,
-    spentMinor: row.spent_minor,
-    paused: row.paused,
-    ...(row.cap_minor !== null && { capMinor: row.cap_minor }),
-    ...(row.currency !== null && { currency: row.currency }),
-    ...(row.reached_at !== null && { reachedAt: timestampFromDate(row.reached_at) }),
-  }
+async function spendCapMessage(sql: Sql, accountId: string, period: string): Promise<SpendCap> {
+  return messageOf(SpendCapSchema, { period, ...(await findCapStatus(sql, accountId, period)) })
 }

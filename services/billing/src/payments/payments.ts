@@ -1,7 +1,7 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { pageOf } from '@licensing/database/page'
-import type { PaymentSchema } from '@licensing/proto/billing'
+import { PaymentSchema } from '@licensing/proto/billing'
+import type { Payment } from '@licensing/proto/billing'
 import { isStorable } from '@licensing/proto/text'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
@@ -14,19 +14,12 @@ export const listPayments: Handler<'listPayments'> = async ({ sql }, request) =>
   return { payments: page.map(paymentMessage), hasMore }
 }
 
-function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema> {
-  return {
-    id: row.id,
-    planId: row.plan_id,
-    externalRef: row.external_ref,
-    amount: row.amount,
-    currency: row.currency,
-    feeMinor: row.fee_minor,
-    occurredAt: timestampFromDate(row.charged_at ?? row.paid_at),
-    ...(row.licence_id !== null && { licenceId: row.licence_id }),
-    ...(row.sale_id === null ? { sessionId: row.purchase_ref } : { saleId: row.sale_id }),
-    ...(row.charge_ref !== null && { chargeRef: row.charge_ref }),
-  }
+function paymentMessage(row: PaymentRow): Payment {
+  return messageOf(PaymentSchema, {
+    ...row,
+    session_id: row.sale_id === null ? row.purchase_ref : null,
+    occurred_at: row.charged_at ?? row.paid_at,
+  })
 }
 
 const maxFound = 20

@@ -1,4 +1,5 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
+import { RefundSchema } from '@licensing/proto/billing'
 import { pageOf } from '@licensing/database/page'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
@@ -11,16 +12,13 @@ export const listRefunds: Handler<'listRefunds'> = async ({ sql }, request) => {
     request.limit,
   )
   return {
-    refunds: page.map((row) => ({
-      id: row.id,
-      chargeRef: row.charge_ref,
-      amount: row.amount,
-      currency: row.currency,
-      lane: readMember('refundKind', row.kind),
-      status: readMember(row.kind === 'chargeback' ? 'disputeStatus' : 'refundStatus', row.status),
-      occurredAt: timestampFromDate(row.occurred_at),
-      ...(row.licence_id !== null && { licenceId: row.licence_id }),
-    })),
+    refunds: page.map((row) =>
+      messageOf(RefundSchema, {
+        ...row,
+        lane: readMember('refundKind', row.kind),
+        status: readMember(row.kind === 'chargeback' ? 'disputeStatus' : 'refundStatus', row.status),
+      }),
+    ),
     hasMore,
   }
 }

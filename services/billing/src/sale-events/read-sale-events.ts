@@ -1,8 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { pageOf } from '@licensing/database/page'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { ListedSaleEventSchema } from '@licensing/proto/billing'
+import { ListedSaleEventSchema, SaleFactSchema } from '@licensing/proto/billing'
+import type { ListedSaleEvent } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
@@ -28,26 +28,16 @@ export const getSaleEvent: Handler<'getSaleEvent'> = async ({ sql }, request) =>
   const facts = inOrder(await findSaleFacts(sql, request), sale)
   return {
     saleEvent: listedSaleMessage(sale),
-    facts: facts.map(({ kind, fact_id: id, amount, occurred_at }) => ({
-      kind: readMember('saleFactKind', kind),
-      occurredAt: timestampFromDate(occurred_at),
-      ...(id !== '' && { id }),
-      ...(amount !== null && { amount }),
-    })),
+    facts: facts.map((fact) =>
+      messageOf(SaleFactSchema, {
+        ...fact,
+        kind: readMember('saleFactKind', fact.kind),
+        id: fact.fact_id || null,
+      }),
+    ),
   }
 }
 
-function listedSaleMessage(row: SaleRow): MessageInitShape<typeof ListedSaleEventSchema> {
-  return {
-    id: row.id,
-    saleId: row.sale_id,
-    externalRef: row.external_ref,
-    planId: row.plan_id,
-    amount: row.amount,
-    currency: row.currency,
-    occurredAt: timestampFromDate(row.occurred_at),
-    status: readMember('saleStatus', row.status),
-    ...(row.licence_id !== null && { licenceId: row.licence_id }),
-    ...(row.failure_reason !== null && { failureReason: row.failure_reason }),
-  }
+function listedSaleMessage(row: SaleRow): ListedSaleEvent {
+  return messageOf(ListedSaleEventSchema, { ...row, status: readMember('saleStatus', row.status) })
 }

@@ -1,9 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
+import { messageOf } from '@licensing/grpc/fields'
 import { AccountSchema } from '@licensing/proto/catalog'
+import type { Account } from '@licensing/proto/catalog'
 import type { UpdateAccountRequest } from '@licensing/proto/catalog'
 import type { Transaction } from '@licensing/database/connect'
 import { audit, changesOf } from '@licensing/changes/audit'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { RequestCaller } from '@licensing/process/context'
 import type { Handler } from '../dependencies.ts'
 import { notFound, Violations } from '../refusals.ts'
@@ -71,19 +71,14 @@ async function setAlertEmail(tx: Transaction, accountId: string, address: string
   if (address === '') await updateAlertEmail(tx, accountId, null)
 }
 
-export function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
+export function toAccount(row: AccountRow): Account {
   const { alert_email: confirmed, unconfirmed_alert_email: unconfirmed } = row
-  const alertEmail = unconfirmed ?? confirmed
-  return {
-    id: row.id,
-    name: row.name,
-    ...(alertEmail !== null && { alertEmail }),
-    alertEmailConfirmed: alertEmail !== null && unconfirmed === null,
-    ...(confirmed !== null && { confirmedAlertEmail: confirmed }),
-    feeBps: row.fee_bps,
-    feeFixedMinor: row.fee_fixed_minor,
-    createdAt: timestampFromDate(row.created_at),
-  }
+  return messageOf(AccountSchema, {
+    ...row,
+    alert_email: unconfirmed ?? confirmed,
+    alert_email_confirmed: confirmed !== null && unconfirmed === null,
+    confirmed_alert_email: confirmed,
+  })
 }
 
 // Control characters, and characters that separate or quote addresses in a mail header.

@@ -1,9 +1,10 @@
+import { messageOf } from '@licensing/grpc/fields'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { audit, changesOf, newSecrets } from '@licensing/changes/audit'
 import type { Changes } from '@licensing/changes/audit'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
 import { ApiKeySchema, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
-import type { PrincipalSchema } from '@licensing/proto/catalog'
+import type { ApiKey, PrincipalSchema } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
@@ -11,7 +12,6 @@ import { brokenConstraint } from '@licensing/database/problems'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Handler } from '../dependencies.ts'
 import {
   findKeyByHash,
@@ -170,15 +170,6 @@ function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
   }
 }
 
-function toApiKey(row: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
-  return {
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-    lastFour: row.last_four,
-    createdAt: timestampFromDate(row.created_at),
-    ...(row.last_used_at && { lastUsedAt: timestampFromDate(row.last_used_at) }),
-    ...(row.revoked_at && { revokedAt: timestampFromDate(row.revoked_at) }),
-  }
+function toApiKey(row: ApiKeyRow): ApiKey {
+  return messageOf(ApiKeySchema, row)
 }

@@ -1,13 +1,14 @@
-import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
+import { messageOf } from '@licensing/grpc/fields'
+import type { DescMessage } from '@bufbuild/protobuf'
 import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { ApplicationSchema } from '@licensing/proto/catalog'
+import type { Application } from '@licensing/proto/catalog'
 import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
 import { findQuota } from '@licensing/quotas/quota-queries'
 import { pageOf } from '@licensing/database/page'
 import type { ChangeOptions } from '@licensing/changes/change'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { lockAccount } from '../accounts/account-queries.ts'
 import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { checkLicensingAvailable, incrementAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
@@ -39,8 +40,8 @@ export const createApplication: Handler<'createApplication'> = async (
   const id = newId('app')
   const max = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= max
-  const rootKey = isFull ? undefined : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
-  const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
+  const rootKey = isFull ? null : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
+  const toAnswer = (row: ApplicationRow) => toApplication(row, rootKey)
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
     if (isFull) throw quotaExceeded('applications', max)
@@ -76,7 +77,7 @@ export const listApplications: Handler<'listApplications'> = async ({ sql }, req
   checkPage('app', request)
   const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
   const { page, hasMore } = pageOf(rows, request.limit)
-  return { applications: page.map(toApplication), hasMore }
+  return { applications: page.map((row) => toApplication(row)), hasMore }
 }
 
 const maxNoticeDays = 90
@@ -126,13 +127,7 @@ export function changeApplication<T, O extends DescMessage>(
   )
 }
 
-function toApplication(row: ApplicationRow): MessageInitShape<typeof ApplicationSchema> {
-  return {
-    id: row.id,
-    name: row.name,
-    accountId: row.account_id,
-    expiringNoticeDays: row.expiring_notice_days,
-    customerPage: customerPage(row.customer_page),
-    createdAt: timestampFromDate(row.created_at),
-  }
+function toApplication(row: ApplicationRow, rootKey: string | null = null): Application {
+  const page = customerPage(row.customer_page)
+  return messageOf(ApplicationSchema, { ...row, customer_page: page, root_key: rootKey })
 }

@@ -40,18 +40,17 @@ export interface FoundEntries {
 }
 
 /** A page looks at this many entries at most. */
-const usualMost = 5_000
+const most = 5_000
 // An entry can have more than 100 KiB, if it shows the metadata of a plan.
 const maxBytes = 1024 * 1024
 
 /**
  * At most `limit` entries before `beforeId`, newest first. One filter selects entries by its index, and the others are conditions
- * on these entries. If few entries match all filters, the page ends early, after `most` entries.
+ * on these entries. If few entries match all filters, the page ends early, after 5,000 entries.
  */
 export async function findEntryPage(
   sql: Sql,
   { accountId, actor, operation, applicationId, fromId, beforeId, limit }: AuditFilter,
-  most = usualMost,
 ): Promise<FoundEntries> {
   const conditions: Statement[] = []
   if (actor !== undefined) conditions.push(sql`and actor = ${actor}`)

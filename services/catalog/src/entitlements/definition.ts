@@ -1,6 +1,6 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import { messageOf } from '@licensing/grpc/fields'
+import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import type { EntitlementDefinition } from '@licensing/proto/catalog'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 
 export interface DefinitionRow {
@@ -20,14 +20,6 @@ export function problemOfKey(key: string): string | undefined {
     : 'must have 1 to 64 characters: lower-case letters, digits and underscores, the first a letter'
 }
 
-export function toDefinition(row: DefinitionRow): MessageInitShape<typeof EntitlementDefinitionSchema> {
-  return {
-    id: row.id,
-    applicationId: row.application_id,
-    key: row.key,
-    kind: row.kind,
-    displayName: row.display_name,
-    default: row.default_value,
-    createdAt: timestampFromDate(row.created_at),
-  }
+export function toDefinition(row: DefinitionRow): EntitlementDefinition {
+  return messageOf(EntitlementDefinitionSchema, { ...row, default: row.default_value })
 }

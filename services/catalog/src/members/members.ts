@@ -1,5 +1,5 @@
+import { messageOf } from '@licensing/grpc/fields'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
@@ -7,7 +7,7 @@ import { pageOf } from '@licensing/database/page'
 import { brokenConstraint } from '@licensing/database/problems'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
 import { MemberSchema } from '@licensing/proto/catalog'
-import type { PrincipalSchema } from '@licensing/proto/catalog'
+import type { Member, PrincipalSchema } from '@licensing/proto/catalog'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { MemberRole, Scope } from '@licensing/proto/closed-sets'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -182,15 +182,6 @@ export const nameActors: Handler<'nameActors'> = async ({ sql }, { accountId, ac
   return { names: Object.fromEntries(named.flat().map(({ id, name }) => [id, name])) }
 }
 
-export function toMember(row: MemberRow): MessageInitShape<typeof MemberSchema> {
-  return {
-    id: row.id,
-    email: row.email,
-    role: row.role,
-    ...(row.name !== null && { name: row.name }),
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-    createdAt: timestampFromDate(row.created_at),
-    ...(row.last_sign_in_at && { lastSignInAt: timestampFromDate(row.last_sign_in_at) }),
-    ...(row.removed_at && { removedAt: timestampFromDate(row.removed_at) }),
-  }
+export function toMember(row: MemberRow): Member {
+  return messageOf(MemberSchema, row)
 }

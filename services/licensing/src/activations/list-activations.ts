@@ -1,8 +1,9 @@
+import { messageOf } from '@licensing/grpc/fields'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
+import { ActivationSchema } from '@licensing/proto/licensing'
 import type {
-  ActivationSchema,
+  Activation,
   ListActivationsRequest,
   ListActivationsResponseSchema,
 } from '@licensing/proto/licensing'
@@ -21,14 +22,6 @@ export async function listActivations(
   return { activations: page.map(activationMessage), hasMore }
 }
 
-export function activationMessage(row: ActivationRow): MessageInitShape<typeof ActivationSchema> {
-  return {
-    id: row.id,
-    fingerprint: row.fingerprint,
-    host: row.host,
-    productVersion: row.product_version,
-    createdAt: timestampFromDate(row.created_at),
-    lastSeenAt: timestampFromDate(row.last_seen_at),
-    ...(row.lease_ends_at && { leaseEndsAt: timestampFromDate(row.lease_ends_at) }),
-  }
+export function activationMessage(row: ActivationRow): Activation {
+  return messageOf(ActivationSchema, row)
 }

@@ -1,4 +1,5 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
+import { HistoryEntrySchema } from '@licensing/proto/licensing'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
@@ -10,16 +11,15 @@ export const listLicenceHistory: Handler<'listLicenceHistory'> = async ({ sql },
   if (!rows) throw licenceNotFound(request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
-    entries: page.map((row) => ({
-      position: row.position,
-      at: timestampFromDate(row.at),
-      type: readMember('historyType', row.type),
-      to: readMember('licenceStatus', row.to_status),
-      actor: row.actor,
-      ...(row.from_status !== null && { from: readMember('licenceStatus', row.from_status) }),
-      ...(row.cause !== null && { cause: row.cause }),
-      ...(row.changes !== null && { changesJson: JSON.stringify(row.changes) }),
-    })),
+    entries: page.map((row) =>
+      messageOf(HistoryEntrySchema, {
+        ...row,
+        type: readMember('historyType', row.type),
+        from: row.from_status && readMember('licenceStatus', row.from_status),
+        to: readMember('licenceStatus', row.to_status),
+        changes_json: row.changes && JSON.stringify(row.changes),
+      }),
+    ),
     hasMore,
   }
 }

@@ -27,7 +27,7 @@ interface SignedAnswer {
 const periodMs = (listLifeSeconds / 4) * 1000
 const maxBytes = 64 * 1024 * 1024
 // The contract's (docs/guides/formats.md, "Revocation list"). An answer then has 1.3 MB.
-const usualMaxIds = 16_384
+const maxIds = 16_384
 
 /**
  * The handler of GetRevocations: signed lists of revoked licences. A poll that finds nothing new costs one look-up of the
@@ -35,7 +35,7 @@ const usualMaxIds = 16_384
  * does, because later revocations have higher versions, and the last one changes with the version. The answers of one
  * application are made one at a time, so that requests with many different `since` do not slow other applications.
  */
-export function createGetRevocations(deps: ProductDependencies, maxIds = usualMaxIds): GetRevocations {
+export function createGetRevocations(deps: ProductDependencies): GetRevocations {
   const listOf = createBatcher<string, ListState>((ids) => findLists(deps.sql, ids), {
     maxBatchSize: 500,
     slots: 2,

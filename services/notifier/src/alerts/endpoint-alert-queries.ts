@@ -3,7 +3,7 @@ import { rowsOf } from '@licensing/database/row-queries'
 import { stays } from '@licensing/moves/move-queries'
 import { firstToEnd } from '../endpoints/endpoint-queries.ts'
 import type { EndpointOwner, EndpointRow, RetrySchedule } from '../endpoints/endpoint-queries.ts'
-import { inPending } from '../pending.ts'
+import { inPending } from '../delivery-states.ts'
 
 /**
  * Records that the vendors of at most `limit` of these endpoints are alerted about secrets that cannot be decrypted.

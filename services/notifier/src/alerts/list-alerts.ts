@@ -1,12 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { idOf, isId, numberOf } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { AlertSchema } from '@licensing/proto/notifier'
+import { AlertSchema } from '@licensing/proto/notifier'
+import type { Alert } from '@licensing/proto/notifier'
 import type { Handler } from '../dependencies.ts'
 import { findAlerts } from './alert-queries.ts'
-import type { Alert } from './alert-queries.ts'
+import type { Alert as StoredAlert } from './alert-queries.ts'
 
 export const listAlerts: Handler<'listAlerts'> = async (
   { sql },
@@ -23,15 +23,11 @@ export const listAlerts: Handler<'listAlerts'> = async (
   return { alerts: page.map(alertMessage), hasMore }
 }
 
-function alertMessage(alert: Alert): MessageInitShape<typeof AlertSchema> {
-  const { application_id: applicationId, endpoint_id: endpointId, mailed_at: mailedAt } = alert
-  return {
+function alertMessage(alert: StoredAlert): Alert {
+  return messageOf(AlertSchema, {
+    ...alert,
     id: idOf('alrt', alert.created_at, alert.id),
     kind: readMember('alertKind', alert.kind),
-    ...(applicationId !== null && { applicationId }),
-    ...(endpointId !== null && { endpointId }),
     detail: alert.text,
-    createdAt: timestampFromDate(alert.created_at),
-    ...(mailedAt && { mailedAt: timestampFromDate(mailedAt) }),
-  }
+  })
 }

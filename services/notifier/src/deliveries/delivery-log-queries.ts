@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { idOf } from '@licensing/database/ids'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import { inPending, pendingStatuses } from '../pending.ts'
+import { inPending, pendingStatuses } from '../delivery-states.ts'
 import { statusIfAbandoned } from './delivery-queries.ts'
 import type { Attempt, Delivery } from './delivery.ts'
 

@@ -2,8 +2,8 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
 import { sendAlong } from '@licensing/database/transaction'
 import type { DueDelivery } from './delivery.ts'
-import { deliveryTransitions } from './delivery-states.ts'
-import type { DeliveryOutcome, Transition } from './delivery-states.ts'
+import { deliveryTransitions } from '../delivery-states.ts'
+import type { DeliveryOutcome, Transition } from '../delivery-states.ts'
 
 export interface NewDelivery extends DueDelivery {
   account_id: string

@@ -1,9 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import type { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
+import { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
+import type { Attempt as AttemptMessage, Delivery as DeliveryMessage } from '@licensing/proto/notifier'
 
 /** A delivery as readers see it. A pending delivery of a disabled endpoint is failed. */
 export interface Delivery {
@@ -44,36 +44,12 @@ export interface Attempt {
   response_excerpt: string | null
 }
 
-export function deliveryMessage(delivery: Delivery): MessageInitShape<typeof DeliverySchema> {
-  const {
-    next_attempt_at: nextAttemptAt,
-    last_response_code: lastResponseCode,
-    licence_id: licenceId,
-  } = delivery
-  return {
-    id: delivery.id,
-    eventId: delivery.event_id,
-    eventType: delivery.event_type,
-    endpointId: delivery.endpoint_id,
-    status: readMember('deliveryStatus', delivery.status),
-    attemptCount: delivery.attempt_count,
-    ...(nextAttemptAt && { nextAttemptAt: timestampFromDate(nextAttemptAt) }),
-    createdAt: timestampFromDate(delivery.created_at),
-    ...(lastResponseCode !== null && { lastResponseCode }),
-    ...(licenceId !== null && { licenceId }),
-  }
+export function deliveryMessage(delivery: Delivery): DeliveryMessage {
+  return messageOf(DeliverySchema, { ...delivery, status: readMember('deliveryStatus', delivery.status) })
 }
 
-export function attemptMessage(attempt: Attempt): MessageInitShape<typeof AttemptSchema> {
-  const { response_code: responseCode, error, response_excerpt: responseExcerpt } = attempt
-  return {
-    attempt: attempt.attempt,
-    at: timestampFromDate(attempt.at),
-    ...(responseCode !== null && { responseCode }),
-    ...(error !== null && { error }),
-    durationMs: attempt.duration_ms,
-    ...(responseExcerpt !== null && { responseExcerpt }),
-  }
+export function attemptMessage(attempt: Attempt): AttemptMessage {
+  return messageOf(AttemptSchema, attempt)
 }
 
 export function deliveryNotFound(id: string): ServiceError {

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { givenAttempt } from '../../test/attempts.ts'
 import { givenDatabase } from '../../test/database.ts'
 import { attemptSettings } from '../database-settings.ts'
-import { deliveryTransitions, outcomeOf } from '../deliveries/delivery-states.ts'
+import { deliveryTransitions, outcomeOf } from '../delivery-states.ts'
 import { writeAttempts } from './attempt-queries.ts'
 import { freeExpiredClaims } from './claim-queries.ts'
 

@@ -6,7 +6,7 @@ import { abandoned, lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { DueDelivery } from '../deliveries/delivery.ts'
-import { inPending } from '../pending.ts'
+import { inPending } from '../delivery-states.ts'
 
 const maxEndpoints = 64
 // Limits the cost of a search when the deliveries of many endpoints are due.

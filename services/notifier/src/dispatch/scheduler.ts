@@ -1,8 +1,7 @@
 import { leaseMarginMs, attemptKindOf } from './claimed-delivery.ts'
 import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
-import { EndpointQueue } from './endpoint-queue.ts'
+import { EndpointQueue, RoundRobin } from './endpoint-queue.ts'
 import type { EndpointSettings, AttemptOutcome, Responsiveness } from './endpoint-queue.ts'
-import { RoundRobin } from './round-robin.ts'
 
 const attemptKinds: readonly AttemptKind[] = ['first', 'later']
 // Endpoints that have not answered yet are before slow ones. Both together leave slots to the proven ones.

@@ -2,7 +2,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
-import { inPending } from '../pending.ts'
+import { inPending } from '../delivery-states.ts'
 import { failingFrom } from './endpoint.ts'
 import type { Endpoint, FieldColumns } from './endpoint.ts'
 

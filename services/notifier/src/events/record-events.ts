@@ -1,9 +1,14 @@
-import type { Sql } from '@licensing/database/connect'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Sql, Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { sendAlong } from '@licensing/database/transaction'
 import { BatchTooLarge } from '@licensing/events/consumer-options'
 import type { Received } from '@licensing/events/consumer-options'
+import { isMember } from '@licensing/proto/closed-sets'
+import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
+import { insertAlerts } from '../alerts/alert-queries.ts'
+import type { NewAlert } from '../alerts/alert-queries.ts'
 import { insertDeliveries } from '../deliveries/delivery-queries.ts'
 import type { NewDelivery } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies } from '../dependencies.ts'
@@ -11,8 +16,39 @@ import { lockEnabledEndpoints } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { isSubscribed } from '../endpoints/endpoint.ts'
 import { envelope } from './event.ts'
-import { insertEvents, takeSequences } from './event-queries.ts'
+import { findRecordedIds, insertEvents, takeSequences } from './event-queries.ts'
 import type { StoredEvent } from './event-queries.ts'
+
+/** Consumes a batch of domain events: events with a webhook type are recorded and sent, alerts are mailed. */
+export function consumeEvents(
+  deps: Pick<NotifierDependencies, 'dispatcher' | 'clock'> & { alertQueued: () => void },
+): (tx: Transaction, received: Received[]) => Promise<() => void> {
+  return async (tx, received) => {
+    const send = await recordEvents(deps, tx, received)
+    const alerts = received.flatMap(({ event }) => alertOf(event))
+    await insertAlerts(tx, alerts)
+    return () => {
+      send()
+      if (alerts.length > 0) deps.alertQueued()
+    }
+  }
+}
+
+function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
+  if (payload.case !== 'vendorAlert') return []
+  const { kind, subject, text } = payload.value
+  return [
+    {
+      // A service of a later release may send a kind that this release does not know.
+      kind: isMember('alertKind', kind) ? kind : 'processor_event_parked',
+      accountId,
+      applicationId: applicationId || null,
+      endpointId: null,
+      subject,
+      text,
+    },
+  ]
+}
 
 // The most deliveries of one transaction: about 10 MB of memory, and a quarter of a second in which other events of the
 // partition wait.
@@ -127,4 +163,28 @@ function fanOut(
         is_replay: false,
       })),
   )
+}
+
+// The clock of the service that made an event and the clock of this service may differ by this much.
+const clockMarginMs = 5 * 60_000
+
+/**
+ * Which of these events were recorded or stored as alerts before. Called only after the log of a service was set
+ * back to an earlier state. There is no index by event id, so it reads all events of these accounts since the oldest one.
+ */
+export async function findKnownEvents(tx: Transaction, received: Received[]): Promise<Set<string>> {
+  const times = received.map(({ event }) =>
+    event.occurredAt ? timestampDate(event.occurredAt).getTime() : 0,
+  )
+  const since = new Date(Math.min(...times) - clockMarginMs)
+  const ids = await findRecordedIds(
+    tx,
+    received.map(({ event: { id, accountId, payload: change } }) => ({
+      id,
+      accountId,
+      alert: change.case === 'vendorAlert' ? change.value.text : null,
+    })),
+    since,
+  )
+  return new Set(ids)
 }

@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { stays } from '@licensing/moves/move-queries'
 import { createdIn } from '../deliveries/delivery-log-queries.ts'
-import { inPending } from '../pending.ts'
+import { inPending } from '../delivery-states.ts'
 
 export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   const rows = await sql<

@@ -335,7 +335,7 @@ public final class LicenceClient implements AutoCloseable {
   }
 
   /** The options of a client. */
-  public static final class Builder {
+  public static final class Builder implements Cloneable {
     private static final SecureRandom RANDOM = new SecureRandom();
 
     /** A longer one would not fit into nanoseconds. */
@@ -468,21 +468,11 @@ public final class LicenceClient implements AutoCloseable {
 
     /** Later changes of this builder do not change the client. */
     private Builder copy() {
-      Builder copy = new Builder();
-      copy.baseUrl = baseUrl;
-      copy.appId = appId;
-      copy.rootKeys = rootKeys;
-      copy.licenceKey = licenceKey;
-      copy.fingerprint = fingerprint;
-      copy.host = host;
-      copy.productVersion = productVersion;
-      copy.store = store;
-      copy.httpClient = httpClient;
-      copy.clock = clock;
-      copy.nonce = nonce;
-      copy.timeout = timeout;
-      copy.background = background;
-      return copy;
+      try {
+        return (Builder) clone();
+      } catch (CloneNotSupportedException impossible) {
+        throw new AssertionError(impossible);
+      }
     }
   }
 }

@@ -2,19 +2,48 @@ import { audit } from '@licensing/changes/audit'
 import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isValueRefused } from '@licensing/database/problems'
+import { ServiceError } from '@licensing/grpc/errors'
+import { pauseAfter } from '@licensing/process/retry'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
 import { connectionChanges } from '../connected-accounts/connect-account.ts'
 import { accountsOf, markDisconnected } from '../connected-accounts/connection-queries.ts'
-import type { BillingDependencies } from '../dependencies.ts'
-import { finishEvents, deadLetterEvents, postponeEvent } from './inbox-queries.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
+import type { NewFact } from '../facts/fact-queries.ts'
+import { recordFacts } from '../facts/record-facts.ts'
 import { NotUnderstood } from '../processor/processor.ts'
 import { queues } from '../queues/queue-queries.ts'
 import type { InboxEvent } from '../queues/queue-queries.ts'
 import { createBatchRound } from '../queues/queue-rounds.ts'
-import { pauseAfter } from '@licensing/process/retry'
 import { timing } from '../timing.ts'
-import type { NewFact } from '../facts/fact-queries.ts'
-import { recordFacts } from '../facts/record-facts.ts'
+import { deadLetterEvents, finishEvents, insertDelivery, postponeEvent } from './inbox-queries.ts'
+
+/**
+ * Verifies and stores an event. Everything else happens later, from the inbox. An event of a type that is not used is
+ * acknowledged too, because the processor would repeat it for days.
+ */
+export const receiveProcessorEvent: Handler<'receiveProcessorEvent'> = async (
+  { sql, processor, wake, log },
+  request,
+) => {
+  if (request.processor !== processor.name) {
+    throw new ServiceError('not_found', `there is no processor ${request.processor.slice(0, 64)}`)
+  }
+  const event = processor.verify(request.body, request.signature)
+  const { eventId, type, merchant } = event
+  const about = { event: eventId, type, merchant }
+  if (!processor.understands(type)) {
+    log.debug(about, 'event of a type that is not used')
+  } else if (event.live !== processor.live) {
+    log.warn(about, 'event of the other mode, test or live, ignored')
+  } else if (merchant === undefined || (await accountsOf(sql, merchant)).length === 0) {
+    log.warn(about, 'event of a merchant that is not connected, ignored')
+  } else if (
+    await insertDelivery(sql, { processor: processor.name, eventId, merchant, type, body: request.body })
+  ) {
+    wake('record')
+  }
+  return {}
+}
 
 const perRound = 500
 // An event that could not be stored so many times needs an operator.

@@ -1,3 +1,4 @@
+import { closedSets } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 
 /** An event in the life of a delivery. */
@@ -47,3 +48,11 @@ export function outcomeOf(
   if (attempt.isReplay || !hasClaim) return 'extra_attempt_failed'
   return attempt.isLast ? 'last_attempt_failed' : 'attempt_failed'
 }
+
+/** The statuses in which the retry schedule may still attempt a delivery. */
+export const pendingStatuses = closedSets.deliveryStatus.filter(
+  (status) => deliveryTransitions.attempt_failed[status].retry === 'scheduled',
+)
+
+/** These statuses in SQL: literals, because the condition of an index has them. */
+export const inPending = `in (${pendingStatuses.map((status) => `'${status}'`).join(', ')})`

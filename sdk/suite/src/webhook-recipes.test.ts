@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { drawing, drawn } from '@licensing/test-support/drawn'
+import { compile, folderOf, languages } from './languages.ts'
 import { beforeAll, describe, expect, it } from 'vitest'
 
 const guide = new URL('../../../docs/guides/webhooks.md', import.meta.url)
-const sdk = fileURLToPath(new URL('..', import.meta.url))
+const modules = fileURLToPath(new URL('../../../tests/acceptance/node_modules', import.meta.url))
 
-interface Language {
+interface Recipe {
   readonly file: string
   /** A command that succeeds if the language is installed. */
   readonly probe: readonly [string, ...string[]]
@@ -18,7 +19,7 @@ interface Language {
   readonly run: readonly [string, ...string[]]
 }
 
-const languages: readonly Language[] = [
+const recipes: readonly Recipe[] = [
   { file: 'verify.ts', probe: [process.execPath, '--version'], run: [process.execPath, 'verify.ts'] },
   { file: 'verify.py', probe: ['python3', '--version'], run: ['python3', 'verify.py'] },
   {
@@ -41,6 +42,12 @@ const languages: readonly Language[] = [
   },
   { file: 'verify.php', probe: ['php', '--version'], run: ['php', 'verify.php'] },
   { file: 'verify.rb', probe: ['ruby', '--version'], run: ['ruby', 'verify.rb'] },
+]
+
+/** Recipes that use an SDK of another language than TypeScript. */
+const withSdk = [
+  { file: 'verify.rs', name: 'Rust', kind: 'rust' },
+  { file: 'verify.cpp', name: 'C++', kind: 'cpp' },
 ]
 
 const secret = 'whsec_Zm9yLXRoZS1yZWNpcGVzLW9mLXRoZS1ndWlkZS1hbG9uZQ'
@@ -105,31 +112,44 @@ beforeAll(async () => {
     written.push(name)
     await writeFile(join(folder, name), code)
   }
-  await symlink(join(sdk, '../../tests/acceptance/node_modules'), join(folder, 'node_modules'))
+  await symlink(modules, join(folder, 'node_modules'))
   return () => temporary.remove()
 })
 
-// `sdk/suite/src/guides.test.ts` runs the programs that receive by an SDK.
-it('covers every program of the guide that verifies by itself', () => {
-  expect(written.filter((name) => !name.startsWith('receive.'))).toEqual(languages.map(({ file }) => file))
+it('covers every program of the guide', () => {
+  const files = [...recipes, ...withSdk].map(({ file }) => file)
+  expect(written.toSorted()).toEqual(files.toSorted())
 })
 
-describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, probe, build, run }) => {
+/** The answers of a program to all cases. */
+function answersOf([command, ...args]: readonly [string, ...string[]], cwd: string) {
+  return cases.map(([title, given, sent]) => {
+    const done = spawnSync(command, [...args, ...given()], { cwd, input: sent, encoding: 'utf8' })
+    return [title, done.stdout.trim() || done.stderr]
+  })
+}
+
+const expected = cases.map(([title, , , answer]) => [title, answer])
+
+describe.each(drawn(recipes, 2))(`the recipe $file (${drawing})`, ({ file, probe, build, run }) => {
   const [program, ...version] = probe
   const isInstalled = spawnSync(program, version).status === 0
   if (!isInstalled) process.stdout.write(`skipped: no ${program} for the recipe ${file}\n`)
 
   it.skipIf(!isInstalled)('accepts only deliveries that are correctly signed, recent and unchanged', () => {
     if (build) execFileSync(build[0], build.slice(1), { cwd: folder, stdio: 'pipe' })
-    const answers = cases.map(([title, given, sent]) => {
-      const [command, ...args] = run
-      const done = spawnSync(command, [...args, ...given()], {
-        cwd: folder,
-        input: sent,
-        encoding: 'utf8',
-      })
-      return [title, done.stdout.trim() || done.stderr]
-    })
-    expect(answers).toEqual(cases.map(([title, , , answer]) => [title, answer]))
+    expect(answersOf(run, folder)).toEqual(expected)
   })
 })
+
+const installed = withSdk.filter(({ name }) => languages.some((language) => language.name === name))
+
+it.each(drawn(installed, 1))(
+  `the program $file, with the SDK of $name, accepts the same deliveries (${drawing})`,
+  async ({ file, name, kind }) => {
+    const language = languages.find((one) => one.name === name)!
+    const code = await readFile(join(folder, file), 'utf8')
+    const command = await compile(language, { kind, name: file, code }, folder)
+    expect(answersOf(command, folderOf(language))).toEqual(expected)
+  },
+)
