@@ -1,3 +1,4 @@
+import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import type { JsonSchema, SchemaBook } from './schema-book.ts'
 import { exampleEvent } from './webhooks.ts'
 
@@ -184,10 +185,14 @@ const values: Readonly<Record<string, unknown>> = {
 /** Fields that an operation has just changed. */
 const changed: Readonly<Record<string, object>> = {
   suspendLicence: { status: 'suspended', status_reason: 'manual' },
+  reactivateLicence: { status: 'active' },
   revokeLicence: { status: 'revoked' },
   retireLicence: { status: 'retired' },
   archivePlan: { status: 'retired', active_licences: 0 },
-}
+} satisfies Record<
+  `${LicenceVerb}Licence` | 'archivePlan',
+  { status: LicenceStatus; [field: string]: unknown }
+>
 
 /** A realistic answer of an operation, made from the schema of the answer. */
 export function answerExample(operationId: string, schema: JsonSchema, book: SchemaBook): unknown {

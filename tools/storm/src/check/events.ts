@@ -1,3 +1,4 @@
+import type { HistoryType } from '@licensing/proto/closed-sets'
 import { createHmac } from 'node:crypto'
 import { baseOf } from '../outcome.ts'
 import type { Arrival, HistoryEntry, Outcome } from '../outcome.ts'
@@ -20,15 +21,30 @@ export const sequences: Rule = function* ({ accounts, events }) {
   )
 }
 
-// prettier-ignore
-const changes = [
-  'created', 'trial_started', 'plan_changed', 'suspended', 'reactivated', 'revoked', 'expired', 'retired', 'downgraded',
-]
-const silent = new Set(['issued', 'imported', 'renewed', 'migrated', 'changed', 'activation_freed'])
+/** Whether a change with this entry in the history has an event. */
+const hasEvent: Record<HistoryType, boolean> = {
+  created: true,
+  trial_started: true,
+  plan_changed: true,
+  suspended: true,
+  reactivated: true,
+  revoked: true,
+  expired: true,
+  retired: true,
+  downgraded: true,
+  issued: false,
+  imported: false,
+  renewed: false,
+  migrated: false,
+  changed: false,
+  activation_freed: false,
+  key_rotated: false,
+}
+const changes = (Object.keys(hasEvent) as HistoryType[]).filter((type) => hasEvent[type])
 
 function emitted({ type, from, to }: HistoryEntry): string[] {
   // A second reason for a suspension does not change the status, so it has no event.
-  return silent.has(type) || (type === 'suspended' && from === to) ? [] : [`licence.${type} ${to}`]
+  return !hasEvent[type] || (type === 'suspended' && from === to) ? [] : [`licence.${type} ${to}`]
 }
 
 /** Each change of a licence has one event, in the order of the changes. */
