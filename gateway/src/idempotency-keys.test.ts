@@ -108,7 +108,7 @@ test('a repeated answer is marked as such, and a secret that is shown once is nu
       return { ...first, [secret]: isRepeated ? '' : 'a secret' }
     }
   const apiKey = { id: one('key'), scopes: ['read'], createdAt: at }
-  const endpoint = { id: one('whe'), status: 'enabled', signature: 'default', createdAt: at }
+  const endpoint = { id: one('whe'), status: 'enabled', signature: 'default', createdAt: at, health: {} }
   gateway.answers.catalog.createApiKey = answering({ apiKey }, 'key')
   gateway.answers.notifier.createEndpoint = answering({ endpoint }, 'secret')
   gateway.answers.notifier.rotateSecret = answering({ id: one('whe') }, 'secret')

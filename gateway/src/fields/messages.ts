@@ -10,9 +10,19 @@ import { isoText } from './time.ts'
 /** Changed fields in a history or log, by their names. */
 export const changesSchema = z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() }))
 
-/** Each property is a field of the message, by its name in the contract. */
+/** Properties of REST whose field has another name in the contract. */
+const fieldNames = { app_id: 'application_id', reason: 'failure_reason' } as const
+type FieldNames = typeof fieldNames
+
+/** Each property is a field of the message, by its name in the contract or in `fieldNames`. */
 type ShapeOf<S extends DescMessage, Shape> = {
-  [Name in keyof Shape]: Name extends FieldOf<S> ? z.core.SomeType : never
+  [Name in keyof Shape]: Name extends FieldOf<S>
+    ? z.core.SomeType
+    : Name extends keyof FieldNames
+      ? FieldNames[Name] extends FieldOf<S>
+        ? z.core.SomeType
+        : never
+      : never
 }
 
 /**
@@ -26,7 +36,9 @@ export function renderer<S extends DescMessage, Shape extends z.core.$ZodLooseSh
   schema: z.ZodObject<Shape>,
 ): (from: MessageShape<S>) => z.output<z.ZodObject<Shape>> {
   const properties = Object.entries(schema.shape as Record<string, z.ZodType>).map(([name, property]) => {
-    const field = message.fields.find((one) => one.name === name)
+    const field =
+      message.fields.find((one) => one.name === name) ??
+      message.fields.find((one) => one.name === fieldNames[name as keyof FieldNames])
     if (!field) throw new Error(`${message.typeName} has no field ${name}`)
     const isOptional = property instanceof z.ZodOptional
     return { name, localName: field.localName, isOptional, render: valueRenderer(field, property) }

@@ -1,9 +1,9 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Database } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
+import { messageOf } from '@licensing/grpc/fields'
 import { implement } from '@licensing/grpc/server'
-import { DeadLettersService } from '@licensing/proto/dead-letters'
+import { DeadLetterSchema, DeadLettersService } from '@licensing/proto/dead-letters'
 import type { Source } from '@licensing/proto/event-streams'
 import { EventSchema } from '@licensing/proto/events'
 import type { ConsumerOptions } from './consumer-options.ts'
@@ -58,13 +58,4 @@ export function deadLettersService(
   })
 }
 
-function toProto({
-  id,
-  source,
-  event_id: eventId,
-  account_id: accountId,
-  error,
-  failed_at: failedAt,
-}: DeadLetter) {
-  return { id, source, eventId, accountId, error, failedAt: timestampFromDate(failedAt) }
-}
+const toProto = (letter: DeadLetter) => messageOf(DeadLetterSchema, letter)

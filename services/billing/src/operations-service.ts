@@ -1,7 +1,8 @@
-import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { implement } from '@licensing/grpc/server'
-import { BillingOperationsService } from '@licensing/proto/billing-operations'
+import { BillingOperationsService, ProcessorEventSchema } from '@licensing/proto/billing-operations'
 import type { BillingDependencies } from './dependencies.ts'
 import { insertResend } from './effects/resend-queries.ts'
 import { discardEvent, listUnhandledEvents, retryEvent } from './inbox/inbox-queries.ts'
@@ -14,15 +15,7 @@ export function billingOperationsService({ sql, change, processor, wake }: Billi
     async listProcessorEvents() {
       const rows = await listUnhandledEvents(sql, maxListed)
       return {
-        events: rows.map((row) => ({
-          eventId: row.event_id,
-          merchant: row.merchant,
-          type: row.type,
-          receivedAt: timestampFromDate(row.received_at),
-          attempts: row.attempts,
-          deadLettered: row.dead_lettered,
-          ...(row.last_error !== null && { reason: row.last_error }),
-        })),
+        events: rows.map((row) => messageOf(ProcessorEventSchema, row)),
       }
     },
     async retryProcessorEvent({ eventId }) {

@@ -91,6 +91,7 @@ test('all fields can be given at creation, are shown everywhere, and each can be
   const { body: found } = await api.get<Endpoint>(at)
   expect(found).toMatchObject({ ...shown, disables_at: null })
   expect(listed).toEqual(found)
+  expect(made.body).toEqual({ ...found, secret: expect.any(String) })
 
   const changes = [
     { url: receiver.url('/other') },

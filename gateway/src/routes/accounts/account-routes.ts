@@ -1,12 +1,13 @@
-import type { Account } from '@licensing/proto/catalog'
+import { AccountSchema } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { minorUnitsNumber } from '../../fields/money.ts'
 import { emailAddress, optional, text } from '../../fields/text.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 
 const tag = 'Account'
 
@@ -27,6 +28,8 @@ const accountSchema = z
     created_at: timestampText,
   })
   .meta({ id: 'Account' })
+
+const accountJson = renderer(AccountSchema, accountSchema)
 
 const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
@@ -71,15 +74,3 @@ export const accountRoutes: Route[] = [
     },
   }),
 ]
-
-function accountJson(account: Account): z.output<typeof accountSchema> {
-  return {
-    id: account.id,
-    name: account.name,
-    alert_email: account.alertEmail || null,
-    alert_email_confirmed: account.alertEmailConfirmed,
-    fee_bps: account.feeBps,
-    fee_fixed_minor: Number(account.feeFixedMinor),
-    created_at: isoText(account.createdAt),
-  }
-}

@@ -1,9 +1,10 @@
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { Alert } from '@licensing/proto/notifier'
+import { closedSets } from '@licensing/proto/closed-sets'
+import { AlertSchema } from '@licensing/proto/notifier'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
@@ -21,17 +22,7 @@ const alertSchema = z
   })
   .meta({ id: 'Alert' })
 
-function alertJson(alert: Alert): z.output<typeof alertSchema> {
-  return {
-    id: alert.id,
-    kind: readMember('alertKind', alert.kind),
-    app_id: alert.applicationId ?? null,
-    endpoint_id: alert.endpointId ?? null,
-    detail: alert.detail,
-    created_at: isoText(alert.createdAt),
-    mailed_at: isoTextOrNull(alert.mailedAt),
-  }
-}
+const alertJson = renderer(AlertSchema, alertSchema)
 
 export const alertRoutes: Route[] = [
   vendorRoute({

@@ -1,13 +1,15 @@
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import type { ApiKey, CreateApiKeyResponse } from '@licensing/proto/catalog'
+import { ApiKeySchema } from '@licensing/proto/catalog'
+import type { CreateApiKeyResponse } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id, reference } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, text } from '../../fields/text.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 
 const tag = 'API keys'
 
@@ -32,6 +34,8 @@ export const apiKeySchema = z
   })
   .meta({ id: 'ApiKey' })
 
+const apiKeyJson = renderer(ApiKeySchema, apiKeySchema)
+
 const newApiKeySchema = z
   .strictObject({
     ...common,
@@ -43,6 +47,8 @@ const newApiKeySchema = z
       ),
   })
   .meta({ id: 'CreatedApiKey' })
+
+const commonJson = renderer(ApiKeySchema, z.strictObject(common))
 
 const ownApiKeySchema = z
   .strictObject({
@@ -154,25 +160,6 @@ export const apiKeyRoutes: Route[] = [
   }),
 ]
 
-function apiKeyJson(apiKey: ApiKey): z.output<typeof apiKeySchema> {
-  return {
-    ...commonJson(apiKey),
-    last_used_at: isoTextOrNull(apiKey.lastUsedAt),
-    revoked_at: isoTextOrNull(apiKey.revokedAt),
-  }
-}
-
 function newApiKeyJson({ apiKey, key }: CreateApiKeyResponse): z.output<typeof newApiKeySchema> {
   return { ...commonJson(apiKey!), key: key || null }
-}
-
-function commonJson(apiKey: ApiKey) {
-  return {
-    id: apiKey.id,
-    name: apiKey.name,
-    scopes: apiKey.scopes.map((scope) => readMember('scope', scope)),
-    app_id: apiKey.applicationId ?? null,
-    last_four: apiKey.lastFour,
-    created_at: isoText(apiKey.createdAt),
-  }
 }

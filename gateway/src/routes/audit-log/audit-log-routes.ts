@@ -10,26 +10,22 @@ import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { actorName, namesOf } from '../members/actor-names.ts'
 
-const properties = {
-  id: id('aud'),
-  at: timestampText,
-  actor: z
-    .string()
-    .describe(
-      'Who changed it: the id of an API key or member, or `operator`, `mail`, `processor` or `notifier`.',
-    ),
-  operation: z
-    .string()
-    .describe(
-      'The operation of this document, the operator’s command, or `confirmAlertEmail`, `releaseProcessor`, `disableEndpoint` or `signIn`.',
-    ),
-  resource_id: z.string().describe('What was changed.'),
-  request_id: z.string().nullable().describe('`X-Request-Id` of the request; null without a request.'),
-}
-
 const entrySchema = z
   .strictObject({
-    ...properties,
+    id: id('aud'),
+    at: timestampText,
+    actor: z
+      .string()
+      .describe(
+        'Who changed it: the id of an API key or member, or `operator`, `mail`, `processor` or `notifier`.',
+      ),
+    operation: z
+      .string()
+      .describe(
+        'The operation of this document, the operator’s command, or `confirmAlertEmail`, `releaseProcessor`, `disableEndpoint` or `signIn`.',
+      ),
+    resource_id: z.string().describe('What was changed.'),
+    request_id: z.string().nullable().describe('`X-Request-Id` of the request; null without a request.'),
     actor_name: actorName,
     app_id: id('app').nullable().describe('null if the change is about the whole account.'),
     changes: changesSchema.describe(
@@ -38,7 +34,7 @@ const entrySchema = z
   })
   .meta({ id: 'AuditLogEntry' })
 
-const ofEntry = renderer(AuditLogEntrySchema, z.strictObject(properties))
+const ofEntry = renderer(AuditLogEntrySchema, entrySchema.omit({ actor_name: true, changes: true }))
 
 function entryJson(
   entry: AuditLogEntry,
@@ -47,7 +43,6 @@ function entryJson(
   return {
     ...ofEntry(entry),
     actor_name: names[entry.actor] ?? null,
-    app_id: entry.applicationId ?? null,
     changes: changesSchema.parse(JSON.parse(entry.changes)),
   }
 }

@@ -1,8 +1,9 @@
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import type { CheckoutSession } from '@licensing/proto/billing'
+import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { period, isoText, timestampText } from '../../fields/time.ts'
+import { period, timestampText } from '../../fields/time.ts'
+import { renderer } from '../../fields/messages.ts'
 import { metadata } from '../../fields/metadata.ts'
 import { optional, storableText, webAddress } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
@@ -43,6 +44,8 @@ const checkoutSessionSchema = z
     reason: z.string().nullable().describe('Error code: why no licence could be issued; null otherwise.'),
   })
   .meta({ id: 'CheckoutSession' })
+
+const checkoutSessionJson = renderer(CheckoutSessionSchema, checkoutSessionSchema)
 
 const createCheckoutSessionBody = z.strictObject({
   plan_id: reference('pln', 'plan'),
@@ -136,19 +139,3 @@ export const checkoutSessionRoutes: Route[] = [
     },
   }),
 ]
-
-function checkoutSessionJson(session: CheckoutSession): z.output<typeof checkoutSessionSchema> {
-  return {
-    id: session.id,
-    url: session.url,
-    status: readMember('checkoutStatus', session.status),
-    plan_id: session.planId,
-    external_ref: session.externalRef,
-    amount: Number(session.amount),
-    currency: session.currency,
-    fee_minor: Number(session.feeMinor),
-    created_at: isoText(session.createdAt),
-    licence_id: session.licenceId ?? null,
-    reason: session.failureReason ?? null,
-  }
-}

@@ -1,10 +1,15 @@
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import { ActivationSchema, LicenceDetailSchema, OverrideSchema } from '@licensing/proto/licensing'
+import { closedSets } from '@licensing/proto/closed-sets'
+import {
+  ActivationSchema,
+  HistoryEntrySchema,
+  LicenceDetailSchema,
+  OverrideSchema,
+} from '@licensing/proto/licensing'
 import type { HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { changesSchema, renderer } from '../../fields/messages.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import { actorName } from '../members/actor-names.ts'
 import { licenceJson, licenceProperties, licenceStatus } from './licence-json.ts'
 
@@ -111,18 +116,15 @@ export const overrideJson = renderer(OverrideSchema, overrideSchema)
 
 export const vendorActivationJson = renderer(ActivationSchema, vendorActivationSchema)
 
+const ofEntry = renderer(HistoryEntrySchema, historyEntrySchema.omit({ actor_name: true, changes: true }))
+
 export function historyEntryJson(
   entry: HistoryEntry,
   names: Readonly<Record<string, string>>,
 ): z.output<typeof historyEntrySchema> {
   return {
-    at: isoText(entry.at),
-    type: readMember('historyType', entry.type),
-    from: entry.from === undefined ? null : readMember('licenceStatus', entry.from),
-    to: readMember('licenceStatus', entry.to),
-    actor: entry.actor,
+    ...ofEntry(entry),
     actor_name: names[entry.actor] ?? null,
-    cause: entry.cause ?? null,
     changes: entry.changesJson === undefined ? null : changesSchema.parse(JSON.parse(entry.changesJson)),
   }
 }

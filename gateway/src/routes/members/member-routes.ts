@@ -1,4 +1,3 @@
-import type { Member } from '@licensing/proto/catalog'
 import { MemberSchema } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
@@ -18,22 +17,18 @@ const role = z
     '`owner` and `admin` have all scopes, `support` has `read`, `revoke` and `issue`, `viewer` has `read`. Only owners change members.',
   )
 
-const properties = {
-  id: id('usr'),
-  email: z.string(),
-  name: z
-    .string()
-    .nullable()
-    .describe('As the identity provider names the person; null before the first sign-in.'),
-  role,
-  created_at: timestampText,
-  last_sign_in_at: timestampText.nullable(),
-  removed_at: timestampText.nullable(),
-}
-
 const memberSchema = z
   .strictObject({
-    ...properties,
+    id: id('usr'),
+    email: z.string(),
+    name: z
+      .string()
+      .nullable()
+      .describe('As the identity provider names the person; null before the first sign-in.'),
+    role,
+    created_at: timestampText,
+    last_sign_in_at: timestampText.nullable(),
+    removed_at: timestampText.nullable(),
     app_id: id('app')
       .nullable()
       .describe('The application that the member is restricted to; null for all applications.'),
@@ -50,11 +45,7 @@ const createMemberBody = z.strictObject({
 
 const updateMemberBody = z.strictObject({ role: optional(role).describe('The new role.') })
 
-const ofMember = renderer(MemberSchema, z.strictObject(properties))
-
-function memberJson(member: Member): z.output<typeof memberSchema> {
-  return { ...ofMember(member), app_id: member.applicationId ?? null }
-}
+const memberJson = renderer(MemberSchema, memberSchema)
 
 interface MemberCall extends Pick<VendorCall, 'services' | 'accountId'> {
   params: { readonly member_id: string }

@@ -1,7 +1,6 @@
-import { SaleEventSchema } from '@licensing/proto/billing'
-import type { ListedSaleEvent } from '@licensing/proto/billing'
+import { ListedSaleEventSchema, SaleEventSchema } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { renderer } from '../../fields/messages.ts'
@@ -9,7 +8,7 @@ import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fiel
 import { metadata } from '../../fields/metadata.ts'
 import { optional, text } from '../../fields/text.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { period, isoText, timestamp, timestampText } from '../../fields/time.ts'
+import { period, timestamp, timestampText } from '../../fields/time.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -77,20 +76,7 @@ export const listedSaleEventSchema = z
   })
   .meta({ id: 'ListedSaleEvent' })
 
-export function listedSaleEventJson(event: ListedSaleEvent): z.output<typeof listedSaleEventSchema> {
-  return {
-    id: event.id,
-    sale_id: event.saleId,
-    external_ref: event.externalRef,
-    plan_id: event.planId,
-    amount: Number(event.amount),
-    currency: event.currency,
-    occurred_at: isoText(event.occurredAt),
-    status: readMember('saleStatus', event.status),
-    licence_id: event.licenceId ?? null,
-    reason: event.failureReason ?? null,
-  }
-}
+export const listedSaleEventJson = renderer(ListedSaleEventSchema, listedSaleEventSchema)
 
 export const saleEventRoutes: Route[] = [
   vendorRoute({

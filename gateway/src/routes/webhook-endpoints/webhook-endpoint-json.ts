@@ -16,15 +16,6 @@ const secret = z
     'Signing secret, shown only once. It is `null` if the request is replayed: rotate the secret then.',
   )
 
-const common = {
-  id: id('whe'),
-  ...shownFields,
-  status: z.enum(closedSets.endpointStatus),
-  created_at: timestampText,
-}
-
-const commonJson = renderer(EndpointSchema, z.strictObject(common))
-
 const healthSchema = z
   .strictObject({
     pending: z.int().describe('Deliveries that wait for their next attempt.'),
@@ -37,7 +28,10 @@ const healthSchema = z
   .meta({ id: 'WebhookEndpointHealth' })
 
 const details = {
-  ...common,
+  id: id('whe'),
+  ...shownFields,
+  status: z.enum(closedSets.endpointStatus),
+  created_at: timestampText,
   disabled_at: timestampText.nullable(),
   disabled_reason: z.enum(closedSets.disabledReason).nullable(),
   failing_attempts: z
@@ -57,7 +51,7 @@ export const webhookEndpointSchema = z.strictObject(details).meta({ id: 'Webhook
 export const webhookEndpointJson = renderer(EndpointSchema, webhookEndpointSchema)
 
 export const newWebhookEndpointSchema = z
-  .strictObject({ ...common, secret })
+  .strictObject({ ...details, secret })
   .meta({ id: 'CreatedWebhookEndpoint' })
 
 export const updatedWebhookEndpointSchema = z
@@ -103,7 +97,7 @@ export const recoverBody = z.strictObject({
 export function newWebhookEndpointJson(
   response: CreateEndpointResponse,
 ): z.output<typeof newWebhookEndpointSchema> {
-  return { ...commonJson(response.endpoint!), secret: response.secret || null }
+  return { ...webhookEndpointJson(response.endpoint!), secret: response.secret || null }
 }
 
 export function updatedWebhookEndpointJson({

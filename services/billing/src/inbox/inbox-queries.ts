@@ -1,5 +1,7 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import type { RowOf } from '@licensing/grpc/fields'
+import type { ProcessorEventSchema } from '@licensing/proto/billing-operations'
 import { merchantStays } from '../queues/queue-queries.ts'
 
 export interface NewInboxEvent {
@@ -84,20 +86,13 @@ export async function retryDeadLettered(sql: Sql): Promise<number> {
   return freed.count
 }
 
-export interface UnhandledEvent {
-  event_id: string
-  merchant: string
-  type: string
-  received_at: Date
-  attempts: number
-  dead_lettered: boolean
-  last_error: string | null
-}
-
 /** Events that are dead-lettered or have failed. */
-export async function listUnhandledEvents(sql: Sql, limit: number): Promise<UnhandledEvent[]> {
-  return sql<UnhandledEvent[]>`
-    select event_id, merchant, type, received_at, attempts, dead_lettered, last_error from processor_events
+export async function listUnhandledEvents(
+  sql: Sql,
+  limit: number,
+): Promise<RowOf<typeof ProcessorEventSchema>[]> {
+  return sql<RowOf<typeof ProcessorEventSchema>[]>`
+    select event_id, merchant, type, received_at, attempts, dead_lettered, last_error as reason from processor_events
     where handled_at is null and (dead_lettered or attempts > 0)
     order by position limit ${limit}`
 }

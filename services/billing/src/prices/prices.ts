@@ -1,7 +1,7 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { brokenConstraint } from '@licensing/database/problems'
+import { messageOf } from '@licensing/grpc/fields'
 import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { PriceSchema } from '@licensing/proto/billing'
@@ -94,16 +94,8 @@ export function toPriceRow(price: Price): PriceRow {
   }
 }
 
-export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema> {
-  return {
-    planId: row.plan_id,
-    priceId: row.price_id,
-    amount: row.amount,
-    currency: row.currency,
-    mode: readMember('priceMode', row.mode),
-    ...(row.period_months !== null && { periodMonths: row.period_months }),
-    ...(row.updates_months !== null && { updatesMonths: row.updates_months }),
-  }
+export function priceMessage(row: PriceRow): Price {
+  return messageOf(PriceSchema, { ...row, mode: readMember('priceMode', row.mode) })
 }
 
 /** The plan that is to be sold. @throws ServiceError `validation_failed` if there is none */

@@ -61,13 +61,13 @@ const day = (days: number) => timestampFromDate(new Date(begins + days * 86_400_
 
 type Report = MessageInitShape<typeof ReportSaleFactRequestSchema>
 
-/** The reports of a story in order of time. Each sale is cancelled at most once, and times differ. */
+/** The reports of a story in order of time. They come after their sale, each sale is cancelled at most once, and times differ. */
 function reportsOf({ facts, sales }: Story, vendor: Vendor): Report[] {
   const lastRenewal = new Map<number, string>()
   const cancelled = new Set<number>()
   const left = new Map<string, number>()
   return facts
-    .map((fact, at) => ({ ...fact, on: fact.on + (at + 1) / 100 }))
+    .map((fact, at) => ({ ...fact, on: Math.max(fact.on, sales[fact.of % sales.length]!) + (at + 1) / 100 }))
     .toSorted((a, b) => a.on - b.on)
     .flatMap(({ what, of, on, amount, ofRenewal }, at): Report[] => {
       const sale = of % sales.length

@@ -3,8 +3,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { audit, changesOf, newSecrets } from '@licensing/changes/audit'
 import type { Changes } from '@licensing/changes/audit'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
-import { ApiKeySchema, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
-import type { ApiKey, PrincipalSchema } from '@licensing/proto/catalog'
+import { ApiKeySchema, CreateApiKeyResponseSchema, PrincipalSchema } from '@licensing/proto/catalog'
+import type { ApiKey, Principal } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
@@ -161,13 +161,8 @@ export async function revokeKey(tx: Transaction, owner: KeyOwner, keyId: string)
 }
 
 /** The caller that an API key identifies. */
-function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
-  return {
-    actorId: row.id,
-    accountId: row.account_id,
-    scopes: row.scopes,
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-  }
+function toPrincipal(row: ApiKeyRow): Principal {
+  return messageOf(PrincipalSchema, { ...row, actor_id: row.id, role: null })
 }
 
 function toApiKey(row: ApiKeyRow): ApiKey {

@@ -1,14 +1,15 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { idOf, timeOf } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import type { Received } from '@licensing/events/consumer-options'
+import { messageOf } from '@licensing/grpc/fields'
 import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
-import type { AuditLogEntrySchema } from '@licensing/proto/catalog'
+import { AuditLogEntrySchema } from '@licensing/proto/catalog'
+import type { AuditLogEntry } from '@licensing/proto/catalog'
 import { currentMs } from '@licensing/process/clock'
 import type { Handler } from '../dependencies.ts'
 import { checkPage } from '../refusals.ts'
@@ -56,17 +57,8 @@ export const listAuditLog: Handler<'listAuditLog'> = async ({ sql }, request) =>
   }
 }
 
-function toEntry(row: ListedEntry): MessageInitShape<typeof AuditLogEntrySchema> {
-  return {
-    id: row.id,
-    at: timestampFromDate(timeOf(row.id)),
-    actor: row.actor,
-    operation: row.operation,
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-    resourceId: row.resource_id,
-    changes: row.changes,
-    ...(row.request_id !== null && { requestId: row.request_id }),
-  }
+function toEntry(row: ListedEntry): AuditLogEntry {
+  return messageOf(AuditLogEntrySchema, { ...row, at: timeOf(row.id) })
 }
 
 const keptDays = 400

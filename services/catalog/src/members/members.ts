@@ -1,13 +1,12 @@
 import { messageOf } from '@licensing/grpc/fields'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { pageOf } from '@licensing/database/page'
 import { brokenConstraint } from '@licensing/database/problems'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
-import { MemberSchema } from '@licensing/proto/catalog'
-import type { Member, PrincipalSchema } from '@licensing/proto/catalog'
+import { MemberSchema, PrincipalSchema } from '@licensing/proto/catalog'
+import type { Member } from '@licensing/proto/catalog'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { MemberRole, Scope } from '@licensing/proto/closed-sets'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -41,14 +40,7 @@ export const authenticateMember: Handler<'authenticateMember'> = async ({ sql },
   const row = isId('usr', memberId) ? await findPresentMember(sql, memberId) : undefined
   if (!row)
     throw new ServiceError('unauthenticated', 'this person is not a member of the account: sign in again')
-  const principal: MessageInitShape<typeof PrincipalSchema> = {
-    actorId: row.id,
-    accountId: row.account_id,
-    scopes: [...scopesOfRole[row.role]],
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-    role: row.role,
-  }
-  return principal
+  return messageOf(PrincipalSchema, { ...row, actor_id: row.id, scopes: [...scopesOfRole[row.role]] })
 }
 
 export const createMember: Handler<'createMember'> = async ({ change, queue }, request) => {

@@ -1,13 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
+import { messageOf } from '@licensing/grpc/fields'
 import { invalid } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
-import type { ApplicationDaySchema } from '@licensing/proto/licensing'
+import { ApplicationDaySchema } from '@licensing/proto/licensing'
 import type { Handler } from '../dependencies.ts'
 import { addUp, listDays } from './day-queries.ts'
-import type { DayRow } from './day-queries.ts'
 
 export const getApplicationDays: Handler<'getApplicationDays'> = async ({ sql }, request) => {
   checkDay('/from', request.from)
@@ -16,32 +15,15 @@ export const getApplicationDays: Handler<'getApplicationDays'> = async ({ sql },
   const before = rows.find(({ day }) => day === null)
   return {
     activeBefore: before?.active_change ?? 0n,
-    days: rows.flatMap((row) => (row.day === null ? [] : [dayMessage(row, row.day)])),
+    days: rows.flatMap(({ day, ...counts }) =>
+      day === null ? [] : [messageOf(ApplicationDaySchema, { day, ...counts })],
+    ),
   }
 }
 
 function checkDay(pointer: string, day: string): void {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day) || Number.isNaN(Date.parse(day))) {
     throw invalid(pointer, 'must be a day, YYYY-MM-DD')
-  }
-}
-
-function dayMessage(row: DayRow, day: string): MessageInitShape<typeof ApplicationDaySchema> {
-  return {
-    day,
-    issued: row.issued,
-    imported: row.imported,
-    created: row.created,
-    suspended: row.suspended,
-    reactivated: row.reactivated,
-    revoked: row.revoked,
-    expired: row.expired,
-    retired: row.retired,
-    downgraded: row.downgraded,
-    activeChange: row.active_change,
-    activationsNew: row.activations_new,
-    activationsFreed: row.activations_freed,
-    activationsSeen: row.activations_seen,
   }
 }
 

@@ -1,21 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
+import { fieldsOf } from '@licensing/grpc/fields'
+import { ApplicationDaySchema } from '@licensing/proto/licensing'
 import { locks } from '@licensing/database/locks'
 
-export const counters = [
-  'issued',
-  'imported',
-  'created',
-  'suspended',
-  'reactivated',
-  'revoked',
-  'expired',
-  'retired',
-  'downgraded',
-  'active_change',
-  'activations_new',
-  'activations_freed',
-  'activations_seen',
-] as const
+/** Each count of the contract is a column. */
+export const counters = fieldsOf(ApplicationDaySchema).filter((name) => name !== 'day')
 
 /** `day` is null for the sum of all days before the first requested one. */
 export type DayRow = Record<(typeof counters)[number], bigint> & { day: string | null }

@@ -1,6 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import { inOrderOf } from '@licensing/database/row-queries'
+import type { RowOf } from '@licensing/grpc/fields'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
+import type { ActivationSchema, CallHomeSchema } from '@licensing/proto/licensing'
 import { latestCalls } from '../call-homes/call-home-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { joinScopes, licenceColumns } from '../lifecycle/licence-queries.ts'
@@ -15,29 +17,13 @@ export type DetailRow = LicenceRow & {
   plan_snapshot_id: string
   activations_total: bigint
   leases_in_use: bigint
-  activations: Activation[]
-  call_home: CallHome[]
+  activations: RowOf<typeof ActivationSchema>[]
+  call_home: RowOf<typeof CallHomeSchema>[]
   /** All overrides, sorted by key, including those that have ended. */
   overrides: ListedOverride[]
 }
 
 type ListedOverride = OverrideRow & { has_ended: boolean }
-
-interface Activation {
-  id: string
-  fingerprint: string
-  host: string
-  product_version: string
-  created_ms: number
-  last_seen_ms: number
-  lease_ends_ms: number | null
-}
-
-interface CallHome {
-  host: string
-  product_version: string
-  seen_ms: number
-}
 
 const newestActivations = 100
 
@@ -64,9 +50,9 @@ export async function findDetails(sql: Sql, scopes: LicenceScope[]): Promise<(De
       array(
         select json_build_object(
           'id', a.id, 'fingerprint', a.fingerprint, 'host', a.host, 'product_version', a.product_version,
-          'created_ms', round(extract(epoch from a.created_at) * 1000),
-          'last_seen_ms', round(extract(epoch from a.last_seen_at) * 1000),
-          'lease_ends_ms', (
+          'created_at', round(extract(epoch from a.created_at) * 1000),
+          'last_seen_at', round(extract(epoch from a.last_seen_at) * 1000),
+          'lease_ends_at', (
             select round(extract(epoch from ends_at) * 1000) from leases where activation_id = a.id
           )
         )::text
@@ -75,14 +61,14 @@ export async function findDetails(sql: Sql, scopes: LicenceScope[]): Promise<(De
       array(
         select json_build_object(
           'host', c.host, 'product_version', c.product_version,
-          'seen_ms', round(extract(epoch from c.seen_at) * 1000)
+          'seen_at', round(extract(epoch from c.seen_at) * 1000)
         )::text
         from call_homes c where c.licence_id = l.id order by c.number desc limit ${latestCalls}
       ) as call_home,
       array(
         select json_build_object(
           'key', o.key, 'kind', o.kind, 'value', o.value, 'note', o.note,
-          'ends_ms', extract(epoch from o.ends_on) * 1000, 'created_ms', extract(epoch from o.created_at) * 1000,
+          'ends_on', extract(epoch from o.ends_on) * 1000, 'created_at', extract(epoch from o.created_at) * 1000,
           'has_ended', coalesce(o.ends_on <= now(), false)
         )::text
         from licence_overrides o where o.licence_id = l.id order by o.key
@@ -92,23 +78,16 @@ export async function findDetails(sql: Sql, scopes: LicenceScope[]): Promise<(De
     (row) =>
       row && {
         ...row,
-        activations: row.activations.map(parsed<Activation>),
-        call_home: row.call_home.map(parsed<CallHome>),
-        overrides: row.overrides.map(parsedOverride),
+        activations: row.activations.map(parsed<DetailRow['activations'][number]>),
+        call_home: row.call_home.map(parsed<DetailRow['call_home'][number]>),
+        overrides: row.overrides.map(parsed<ListedOverride>),
       },
   )
 }
 
-const parsed = <T>(json: string): T => JSON.parse(json) as T
-
-interface OverrideTimes {
-  ends_ms: number | null
-  created_ms: number
-}
-
-function parsedOverride(json: string): ListedOverride {
-  const { ends_ms, created_ms, ...rest } = parsed<
-    Omit<ListedOverride, 'ends_on' | 'created_at'> & OverrideTimes
-  >(json)
-  return { ...rest, ends_on: ends_ms === null ? null : new Date(ends_ms), created_at: new Date(created_ms) }
+/** A row from its JSON, in which times are milliseconds. */
+function parsed<T>(json: string): T {
+  return JSON.parse(json, (name, value: unknown) =>
+    typeof value === 'number' && /_(at|on)$/.test(name) ? new Date(value) : value,
+  ) as T
 }

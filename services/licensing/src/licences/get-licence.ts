@@ -1,7 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { createBatcher } from '@licensing/changes/batcher'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { messageOf } from '@licensing/grpc/fields'
+import { ActivationSchema, CallHomeSchema } from '@licensing/proto/licensing'
 import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { findDetails } from './detail-queries.ts'
@@ -41,20 +42,8 @@ export function createGetLicence({
     return {
       licence: licenceMessage(row),
       entitlements: entitlements.map(({ key, kind, value }) => ({ key, kind, value })),
-      activations: row.activations.map((activation) => ({
-        id: activation.id,
-        fingerprint: activation.fingerprint,
-        host: activation.host,
-        productVersion: activation.product_version,
-        createdAt: timestampFromMs(activation.created_ms),
-        lastSeenAt: timestampFromMs(activation.last_seen_ms),
-        ...(activation.lease_ends_ms !== null && { leaseEndsAt: timestampFromMs(activation.lease_ends_ms) }),
-      })),
-      callHome: row.call_home.map((call) => ({
-        host: call.host,
-        productVersion: call.product_version,
-        seenAt: timestampFromMs(call.seen_ms),
-      })),
+      activations: row.activations.map((activation) => messageOf(ActivationSchema, activation)),
+      callHome: row.call_home.map((call) => messageOf(CallHomeSchema, call)),
       ...(row.legacy_key !== null && { legacyKey: row.legacy_key }),
       activationsTotal: row.activations_total,
       allowed: allowedVerbs(row.status, row.plan_status),

@@ -2,6 +2,8 @@ import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import type { Received } from '@licensing/events/consumer-options'
 import { invalid } from '@licensing/grpc/errors'
+import { rowOf } from '@licensing/grpc/fields'
+import { PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
@@ -90,15 +92,8 @@ export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Prom
   const taken = await upsertPlans(
     tx,
     latest.map((copy) => ({
-      id: copy.id,
-      account_id: copy.accountId,
-      application_id: copy.applicationId,
+      ...rowOf(PlanCopySchema, copy),
       status: readMember('planStatus', copy.status),
-      epoch: copy.epoch,
-      version: copy.version,
-      code: copy.code,
-      trial_days: copy.trialDays,
-      expiring_notice_days: copy.expiringNoticeDays,
       entitlements: storedEntitlements(copy.entitlements),
     })),
   )

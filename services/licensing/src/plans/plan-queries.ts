@@ -1,5 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { inOrderOf, rowsOf } from '@licensing/database/row-queries'
+import type { RowOf } from '@licensing/grpc/fields'
+import type { PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { bulkChanges } from '../lifecycle/licence.ts'
@@ -14,16 +16,8 @@ export interface PlanRow {
   snapshot_id: string
 }
 
-export interface NewPlanCopy {
-  id: string
-  account_id: string
-  application_id: string
-  status: PlanStatus
-  epoch: bigint
-  version: bigint
-  code: string
-  trial_days: number | undefined
-  expiring_notice_days: number
+/** A copy as a row. It has fields that are no columns of `plans`. */
+export type NewPlanCopy = Omit<RowOf<typeof PlanCopySchema>, 'entitlements'> & {
   entitlements: SnapshotEntitlement[]
 }
 

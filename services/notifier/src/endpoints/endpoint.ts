@@ -113,10 +113,10 @@ export function writeSubscription(types: Subscription): string {
 /** Whether an endpoint gets an event. The plan is that of the event's licence; null if the event is about no licence. */
 export function isSubscribed(
   { subscribed_events: types, plans }: Pick<FieldColumns, 'subscribed_events' | 'plans'>,
-  event: { type: string; licencePlanId: string | null },
+  event: { type: string; licence_plan_id: string | null },
 ): boolean {
   if (types !== null && !types.includes(event.type)) return false
-  return plans === null || event.licencePlanId === null || plans.includes(event.licencePlanId)
+  return plans === null || event.licence_plan_id === null || plans.includes(event.licence_plan_id)
 }
 
 /** Header names as the API shows them: each with the value null. */

@@ -4,13 +4,13 @@ import { rowsOf } from '@licensing/database/row-queries'
 /** An event as it is stored. */
 export interface StoredEvent {
   id: string
-  accountId: string
-  applicationId: string
+  account_id: string
+  application_id: string
   sequence: bigint
   body: string
-  traceParent: string | null
+  trace_parent: string | null
   /** The plan of the licence that the event is about; null if it is about no licence. */
-  licencePlanId: string | null
+  licence_plan_id: string | null
 }
 
 /**
@@ -42,19 +42,10 @@ const storedColumns = {
 } as const
 
 export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Statement {
-  const rows = events.map((event) => ({
-    account_id: event.accountId,
-    sequence: event.sequence,
-    application_id: event.applicationId,
-    id: event.id,
-    body: event.body,
-    trace_parent: event.traceParent,
-    licence_plan_id: event.licencePlanId,
-  }))
   return sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent, licence_plan_id)
     select ${recordedAt}, account_id, sequence, application_id, id, body, trace_parent, licence_plan_id
-    from ${rowsOf(sql, storedColumns, rows)} event`
+    from ${rowsOf<StoredEvent>(sql, storedColumns, events)} event`
 }
 
 /** The ids of these events that were recorded or stored as alerts since a time. */

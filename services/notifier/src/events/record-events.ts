@@ -61,7 +61,7 @@ function validTraceParent(text: string | undefined): string | null {
   return text !== undefined && isTraceParent.test(text) ? text : null
 }
 
-type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
+type RecordedEvent = StoredEvent & { type: string; licence_id: string | null }
 
 /**
  * Gives events their sequence and inserts a delivery for each subscribed endpoint, in the transaction that consumes the
@@ -100,14 +100,14 @@ export async function recordEvents(
     const body = envelope(event, webhook, sequence)
     return {
       id,
-      accountId,
-      applicationId,
+      account_id: accountId,
+      application_id: applicationId,
       sequence,
       body,
-      traceParent: validTraceParent(traceParent),
+      trace_parent: validTraceParent(traceParent),
       type: webhook.type,
-      licenceId: licenceOf(webhook.object),
-      licencePlanId: event.licencePlanId ?? null,
+      licence_id: licenceOf(webhook.object),
+      licence_plan_id: event.licencePlanId ?? null,
     }
   })
   const deliveries = fanOut(events, endpoints, onlyEndpoints !== undefined, recordedAt)
@@ -143,21 +143,21 @@ function fanOut(
 ): NewDelivery[] {
   const byApplication = Map.groupBy(endpoints, (endpoint) => endpoint.application_id)
   return events.flatMap((event) =>
-    (byApplication.get(event.applicationId) ?? [])
+    (byApplication.get(event.application_id) ?? [])
       .filter((endpoint) => toAll || isSubscribed(endpoint, event))
       .map((endpoint): NewDelivery => ({
         id: newId('dlv'),
-        account_id: event.accountId,
-        application_id: event.applicationId,
+        account_id: event.account_id,
+        application_id: event.application_id,
         endpoint_id: endpoint.id,
         event_id: event.id,
         event_type: event.type,
         recorded_at: createdAt,
         sequence: event.sequence,
-        licence_id: event.licenceId,
+        licence_id: event.licence_id,
         created_at: createdAt,
         body: event.body,
-        trace_parent: event.traceParent,
+        trace_parent: event.trace_parent,
         attempt_count: 0,
         scheduled_attempts: 0,
         is_replay: false,

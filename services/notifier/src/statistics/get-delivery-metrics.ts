@@ -1,7 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { messageOf } from '@licensing/grpc/fields'
 import { invalid } from '@licensing/grpc/errors'
-import type { DeliveryMetricsPointSchema } from '@licensing/proto/notifier'
+import { DeliveryMetricsPointSchema } from '@licensing/proto/notifier'
+import type { DeliveryMetricsPoint } from '@licensing/proto/notifier'
 import type { Handler } from '../dependencies.ts'
 import { latencyWithin } from './latency-buckets.ts'
 import { listDeliveryCounts } from './statistics-queries.ts'
@@ -25,14 +26,11 @@ export const getDeliveryMetrics: Handler<'getDeliveryMetrics'> = async (
   return { points: counts.map(pointOf) }
 }
 
-function pointOf(counts: DeliveryCounts): MessageInitShape<typeof DeliveryMetricsPointSchema> {
+function pointOf(counts: DeliveryCounts): DeliveryMetricsPoint {
   const latencies = counts.latency_counts.split(',').map(Number)
-  const [p50, p95] = [latencyWithin(latencies, 0.5), latencyWithin(latencies, 0.95)]
-  return {
-    at: timestampFromDate(counts.at),
-    delivered: counts.delivered,
-    failedAttempts: counts.failed_attempts,
-    ...(p50 !== undefined && { p50Ms: BigInt(p50) }),
-    ...(p95 !== undefined && { p95Ms: BigInt(p95) }),
+  const within = (share: number) => {
+    const ms = latencyWithin(latencies, share)
+    return ms === undefined ? null : BigInt(ms)
   }
+  return messageOf(DeliveryMetricsPointSchema, { ...counts, p50_ms: within(0.5), p95_ms: within(0.95) })
 }
