@@ -32,7 +32,11 @@ test('deliveries that have ended are deleted with their attempts when their time
   const { vendor, good, bad, count } = await givenDeliveries(receiver)
   const before = new Date()
   await vendor.happen(1)
-  await vendor.delivery({ status: 'delivered' }, { endpointId: good.id })
+  await eventually(async () => {
+    const all = await vendor.deliveries({ endpointId: good.id })
+    expect(all.filter(({ status }) => status === 'delivered')).toHaveLength(4)
+    expect(await count(bad)).toBe(4)
+  })
   await deleteOldDeliveries(vendor.sql, before)
   expect([await count(good), await count(bad)]).toEqual([1, 4])
   const attempts = await vendor.sql`
