@@ -29,7 +29,8 @@ function breaking(): void {
 /** The main branch of this repository or, on main, the previous commit. Undefined before the first release. */
 function earlierContracts(): string | undefined {
   const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' })
-  if (git('tag', '--list', 'v*') === '') return undefined
+  const hasRelease = /^## \d/m.test(readFileSync(`${root}../CHANGELOG.md`, 'utf8'))
+  if (!hasRelease) return undefined
   for (const ref of ['origin/main', 'main', 'HEAD~1']) {
     try {
       const commit = git('rev-parse', '--verify', '--quiet', ref).trim()
