@@ -95,7 +95,7 @@ test('every link of a guide, also in its Markdown, leads to an existing page and
       headings += 1
       expect(target, `${path}: ${href}`).toContain(`id="${hash.slice(1)}"`)
     }
-    const markdown = await load(`/docs/${path}.md`)
+    const markdown = (await load(`/docs/${path}.md`)).replaceAll(/^ *```[^]*?^ *```$/gm, '')
     for (const [, link] of markdown.matchAll(/\]\((?!\w+:)([^)#]+)/g)) {
       await load(new URL(link!, `${gateway.url}/docs/${path}.md`).pathname)
     }

@@ -10,10 +10,13 @@ const readByPeople = ['created_at', 'booked_at', 'opened_at']
  * The tables and columns (`table.column`) of a service's database that are unused: no query of the service or of a package
  * and no function of the database names them. Columns of keys count as used. A partition counts as its parent table. A column
  * counts as used if a file names it and its table.
+ *
+ * @param listed columns that queries name by a list, such as the fields of a message
  */
 export async function unusedInDatabase(
   service: string,
   read: (statement: string) => Promise<readonly postgres.Row[]>,
+  listed: readonly string[] = [],
 ): Promise<string[]> {
   const columns = (await read(`
     select table_name, column_name from information_schema.columns where table_schema = 'public'
@@ -32,7 +35,8 @@ export async function unusedInDatabase(
   const unused = columns.flatMap(({ table_name: table, column_name: column }) => {
     const sourcesOfTable = sources.filter((words) => words.has(table))
     if (sourcesOfTable.length === 0) return [table]
-    const isUsed = readByPeople.includes(column) || sourcesOfTable.some((words) => words.has(column))
+    const isUsed =
+      [...readByPeople, ...listed].includes(column) || sourcesOfTable.some((words) => words.has(column))
     return isUsed ? [] : [`${table}.${column}`]
   })
   return [...new Set(unused)].toSorted()
