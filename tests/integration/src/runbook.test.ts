@@ -101,7 +101,7 @@ test.runIf(withContainers)(
   'the runbook’s commands replace a killed NATS, restore one service and restore all services, without a lost event',
   async () => {
     const [backUp, restoreAll, restoreOne] = await blocksOfRunbook('Backup and restore')
-    const [replaceNats] = await blocksOfRunbook('NATS after a power failure')
+    const [replaceNats] = await blocksOfRunbook('NATS after a power failure, and how to replace it')
     process.env['TEST_COMPOSE'] = await buildThisRelease(true)
     await using receiver = await startHttpsReceiver()
     await using stack = await startStack({ receiver })
