@@ -7,7 +7,7 @@ const day = 24 * hour
 export const timing = {
   /** Events may arrive out of order: a refund, a dispute or an end waits this long for events of earlier times. */
   othersArrive: 2 * second,
-  /** A revocation or an end waits at most this long for the answer that lists the newest events. */
+  /** A refund, a dispute or an end waits at most this long for the answer that lists the newest events. */
   lookAtEvents: 3 * second,
   /** The processor is asked for a charge, an invoice or a subscription if no event reports it within this time. */
   eventBeforeQuestion: 100,

@@ -6,7 +6,7 @@ import type { SubscriptionItem } from '../../processor/facts.ts'
 import { timing } from '../../timing.ts'
 import { refundEffect } from './decide-refunds.ts'
 import type { PaymentWithRefunds } from './decide-refunds.ts'
-import { allOf, anyOf, ask, until, waitsOf } from './decision.ts'
+import { ask, eventsRead, until, waitsOf } from './decision.ts'
 import type { Decided, History, Later, MappedPrice, Part, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
 import type { Invoice } from './merge-facts.ts'
@@ -221,17 +221,13 @@ function failureEffects(subject: Subject): DraftEffect[] {
 /**
  * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. The end of a
  * subscription waits for earlier failures and renewals, so that the vendor gets their events first. After the end, a failure
- * suspends nothing: an expired licence is not suspended. Both wait while other events may arrive, and until billing has read
- * the events that the processor lists and that did not arrive. If the processor does not answer, they wait until `lookAtEvents`.
+ * suspends nothing: an expired licence is not suspended.
  */
 function othersKnown(subject: Subject, effect: DraftEffect): Decided<true> {
   const { cause } = effect
   const waitMs = isRevocation(effect) ? timing.othersArrive : subject.rules.othersArriveMs
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
-  return allOf(
-    until(subject, knownMs + waitMs),
-    anyOf(ask(subject, 'events', cause, knownMs), until(subject, knownMs + timing.lookAtEvents)),
-  )
+  return eventsRead(subject, cause, knownMs, waitMs)
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */

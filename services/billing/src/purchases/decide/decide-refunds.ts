@@ -6,7 +6,7 @@ import type { VendorAlert } from '../../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { ChargedPayment, PaymentPart } from './decide-payments.ts'
-import { allOf, ask, differ, until, waitsOf } from './decision.ts'
+import { allOf, ask, differ, eventsRead, waitsOf } from './decision.ts'
 import type { Decided, Subject } from './decision.ts'
 import { mergeDisputes, mergeRefunds, sortedBy } from './merge-facts.ts'
 import type { MergedDispute, MergedRefund } from './merge-facts.ts'
@@ -124,7 +124,7 @@ export function refundEffect(id: string): string {
  * Waits until all refunds and disputes of a part are known. If there are any, or if the charge's total says so, the processor's
  * records of the charge are read first. They contain the content of events that have not arrived yet, so that effects are
  * sent in the order in which they happened. The records have no history: a refund that failed may have succeeded before, a
- * chargeback may have been an inquiry. If the processor does not answer, events have some time to arrive.
+ * chargeback may have been an inquiry. Then the events are read, too.
  */
 function areAllKnown(
   subject: Subject,
@@ -135,15 +135,15 @@ function areAllKnown(
   const refunded = part.charge?.refunded ?? 0
   if (all.length === 0 && refunded === 0) return { now: true }
   const chargeRef = part.chargeRef ?? payment.charge_ref
+  const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
+  const known = createHash('sha256').update(statuses.join()).digest('base64url')
   if (chargeRef !== null) {
-    const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
-    const known = createHash('sha256').update(statuses.join()).digest('base64url')
     const found = ask(subject, 'records', `${chargeRef}:${refunded}:${known}`, -Infinity)
     if ('later' in found) return found
     if (found.now && all.every((each) => each.isFullyReported)) return { now: true }
   }
   const lastKnown = Math.max(...all.map((each) => each.recordedMs))
-  return until(subject, lastKnown + subject.rules.othersArriveMs)
+  return eventsRead(subject, known, lastKnown, subject.rules.othersArriveMs)
 }
 
 /** A pending or failed refund does not count. It has the kind that it would have if it succeeded now, or when it was created. */

@@ -392,18 +392,49 @@ describe('a purchase', () => {
     const soon = at(1)
     expect(soon.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(soon.questions).toMatchObject([{ kind: 'records' }])
-    // The processor does not answer.
+    // The processor does not answer. Its events, which may say more, are waited for, but not for long.
     const unanswered = [{ ...soon.questions[0]!, attempts: maxUnanswered, found: null }]
-    expect(at(1, unanswered).next).toEqual(new Date(start + 2 * second))
-    // A revocation also waits until the processor's events were read, but not for long.
-    const waiting = at(2, unanswered)
+    const waiting = at(1, unanswered)
     expect(waiting.effects.map((effect) => effect.kind)).toEqual(['paid'])
-    expect(waiting.next).toEqual(new Date(start + 3 * second))
-    expect(waiting.questions).toMatchObject([{ kind: 'events', ref: 're_1' }])
-    const looked: Question = { kind: 'events', ref: 're_1', attempts: 1, found: true }
-    for (const later of [at(2, [...unanswered, looked]), at(3, unanswered)]) {
+    expect(waiting.questions).toMatchObject([{ kind: 'events' }])
+    expect(waiting.next).toEqual(new Date(start + 2 * second))
+    expect(at(2, unanswered).next).toEqual(new Date(start + 3 * second))
+    // A revocation asks once more for the events: the newest may prevent it.
+    const looked: Question[] = [
+      { ...waiting.questions[0]!, attempts: 1, found: true },
+      { kind: 'events', ref: 're_1', attempts: 1, found: true },
+    ]
+    expect(at(2, [...unanswered, looked[0]!]).questions).toMatchObject([{ kind: 'events', ref: 're_1' }])
+    for (const later of [at(2, [...unanswered, ...looked]), at(3, unanswered)]) {
       expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'refunded'])
     }
+  })
+
+  test('whose refund succeeded at a time that only an event says has its effects in the order of the events', () => {
+    const succeeded = refund('re_1', start, { amount: 100, reportedAt: undefined })
+    const facts: Fact[] = [
+      paid,
+      { ...charged, refunded: 100 },
+      { ...succeeded, status: 'pending', reportedAt: start },
+      dispute('du_1', start + second),
+      // The processor's record says only when it was made.
+      succeeded,
+    ]
+    const at = (known: Fact[], seconds: number, questions: Question[]) =>
+      decide(
+        { ...givenHistory(), facts: known.map((fact) => recorded(fact, start)), questions },
+        new Date(start + seconds * second),
+        rules,
+      )
+    const answered = (questions: readonly Pick<Question, 'kind' | 'ref'>[]): Question[] =>
+      questions.map(({ kind, ref }) => ({ kind, ref, attempts: 1, found: true }))
+    const read = answered(at(facts, 0, []).questions)
+    const { effects, questions } = at(facts, 2, read)
+    expect(effects.map((effect) => effect.kind)).toEqual(['paid'])
+    expect(questions).toMatchObject([{ kind: 'events' }])
+    const event = { ...succeeded, reportedAt: start + 2 * second }
+    const later = at([...facts, event], 3, [...read, ...answered(questions)])
+    expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'charged_back', 'partially_refunded'])
   })
 
   test('whose charge was refunded more than is known asks for the list of its refunds, and makes none up', () => {

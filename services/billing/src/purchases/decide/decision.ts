@@ -180,6 +180,21 @@ export function ask(
   return isExpected ? { later: Infinity, questions: [] } : { now: asked.found === true }
 }
 
+/**
+ * Waits while other events may arrive, and until billing has read the events that the processor lists and that did not arrive. If
+ * the processor does not answer, it waits until `lookAtEvents`.
+ *
+ * @param ref names the question, which is asked once
+ * @param sinceMs when the latest fact was recorded
+ * @param waitMs how long other events may arrive by themselves
+ */
+export function eventsRead(subject: Subject, ref: string, sinceMs: number, waitMs: number): Decided<true> {
+  return allOf(
+    until(subject, sinceMs + waitMs),
+    anyOf(ask(subject, 'events', ref, sinceMs), until(subject, sinceMs + timing.lookAtEvents)),
+  )
+}
+
 /** Whether the rows differ in any of these columns. Lists are compared as texts. */
 export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
   const text = (value: unknown) => (value instanceof Date ? value.getTime() : String(value))
