@@ -2,10 +2,11 @@ import { connect } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { Pool } from 'undici'
 import { scaled } from './bench-scale.ts'
 import { suspensions, usualCalls } from './calls.ts'
 import type { Calls } from './calls.ts'
-import { load } from './load.ts'
+import { load, takingTurns } from './load.ts'
 import { cpuSeconds } from './notifier/cpu-time.ts'
 import { startReceiver } from './notifier/start-receiver.ts'
 import { startProfiling } from './profile.ts'
@@ -13,9 +14,12 @@ import { atMost, beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
 import type { Setting } from './setting.ts'
+import type { Installation } from './vendor.ts'
 import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
 
 const atOnce = 32
+/** How often a single caller makes each kind of call. */
+const turns = scaled(300, 10)
 
 /** CPU time of each kind of call from the request to the last delivery, in total and for each process. */
 export async function changeToDelivery(): Promise<Section> {
@@ -30,15 +34,10 @@ export async function changeToDelivery(): Promise<Section> {
   const planId = await givenPlan(stack, 'pro')
   const installations = await givenInstallations(stack, planId, 200)
   const { issue, refresh } = usualCalls(stack, { planId, licenceId: '', installations })
-  const activation: Calls = [
+  const known = activations(
     200,
-    (n) => ({
-      method: 'POST',
-      path: '/v1/activations',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(installations[n % installations.length]!.body),
-    }),
-  ]
+    installations.map(({ body }) => body),
+  )
   const send = async ([status, next]: Calls, times: number): Promise<Sent> => {
     const { wrong, perSecond } = await load(stack.gatewayUrl, status, next, {
       connections: atOnce,
@@ -52,7 +51,13 @@ export async function changeToDelivery(): Promise<Section> {
   await send(issue, Math.ceil(count / 4))
   const costs = new Map<string, Cost>([['issue', await measured(issue)]])
   costs.set('refresh', await measured(refresh))
-  costs.set('activation of a known machine', await measured(activation))
+  costs.set('activation of a known machine', await measured(known))
+  costs.set(
+    'activation of a new machine',
+    await measured(activations(201, await newMachines(stack, planId, count, 'gathered'))),
+  )
+  const alone = activations(201, await newMachines(stack, planId, turns + 1, 'alone'))
+  const waits = await waitsOf(stack, { issue, refresh, 'known machine': known, 'new machine': alone })
 
   let endpoints = 0
   for (const wanted of [0, 1, 4]) {
@@ -67,7 +72,60 @@ export async function changeToDelivery(): Promise<Section> {
     costs.set(`suspend, ${wanted} endpoints`, await measured(suspensions(stack, ids)))
   }
   await endProfiling()
-  return { title: 'CPU of a call until its events are delivered', ...figuresOf(costs) }
+  const { figures, notes } = figuresOf(costs)
+  return {
+    title: 'CPU of a call until its events are delivered',
+    figures: [...figures, ...waits],
+    notes,
+  }
+}
+
+/** Activations of these machines, one after the other. */
+function activations(status: number, machines: Machine[]): Calls {
+  const next = (n: number) => ({
+    method: 'POST' as const,
+    path: '/v1/activations',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(machines[n % machines.length]),
+  })
+  return [status, next]
+}
+
+type Machine = Installation['body']
+
+/** Machines that are not activated, each with a licence of its own. */
+async function newMachines(stack: Stack, planId: string, number: number, name: string): Promise<Machine[]> {
+  const ids = await givenLicences(stack, planId, number, name)
+  const sql = connect(stack.databaseUrls.licensing, { name: 'bench', max: 1 })
+  const licences = await sql<{ key: string }[]>`select key from licences where id = any(${ids}::text[])`
+  await sql.end()
+  return licences.map(({ key }, at) => {
+    const host = `${name}-${at}.example.com`
+    return { licence_key: key, fingerprint: host, host, product_version: '1.0' }
+  })
+}
+
+/** How long a single caller waits for each kind of call. */
+async function waitsOf(stack: Stack, calls: Record<string, Calls>): Promise<Figure[]> {
+  const pool = new Pool(stack.gatewayUrl, { connections: 1 })
+  const kinds = Object.entries(calls).map(([name, [status, next]]) => {
+    let n = 0
+    const call = async () => {
+      const answer = await pool.request(next(n++))
+      await answer.body.dump()
+      if (answer.statusCode !== status) throw new Error(`${name} was answered ${answer.statusCode}`)
+    }
+    return [name, call] as const
+  })
+  const waits = await takingTurns(new Map(kinds), turns)
+  await pool.close()
+  const floor: Figure = { name: 'issue, a single caller', value: waits.get('issue')!, unit: 'ms' }
+  return [
+    floor,
+    ...['refresh', 'known machine', 'new machine'].map((name) =>
+      atMost(`${name}, a single caller`, waits.get(name)!, 'ms', floor, 1.2),
+    ),
+  ]
 }
 
 /** Milliseconds of CPU of one call, by process. */
@@ -90,6 +148,7 @@ function figuresOf(costs: Map<string, Cost>): Pick<Section, 'figures' | 'notes'>
       floor,
       atMost('refresh', cost('refresh'), 'ms', floor, 0.6),
       atMost('activation of a known machine', cost('activation of a known machine'), 'ms', floor, 0.6),
+      beside('activation of a new machine', cost('activation of a new machine'), 'ms', floor),
       atMost(bare.name, bare.value, 'ms', floor, 1.5),
       beside('suspend, 1 endpoint', cost('suspend, 1 endpoints'), 'ms', floor),
       beside('suspend, 4 endpoints', cost('suspend, 4 endpoints'), 'ms', floor),

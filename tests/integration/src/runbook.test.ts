@@ -4,7 +4,7 @@ import type { DatabaseService } from '@licensing/local-servers/services'
 import { consumersOf } from '@licensing/proto/event-streams'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { blocksOfRunbook } from '@licensing/test-support/runbook'
+import { blocksOfPage, blocksOfRunbook } from '@licensing/test-support/runbook'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -115,6 +115,8 @@ test.runIf(withContainers)(
 
     await stack.runCommands!('dc kill nats')
     await change(stack, licenceId)
+    const [findEvents] = await blocksOfPage('lost-webhook', '3. Where does its trace end?')
+    expect(await stack.runCommands!(findEvents!)).toMatch(/^ +2 \| \d{4}-/m)
     await stack.runCommands!(replaceNats!)
     await change(stack, licenceId)
     await expectSequences(stack, 6)

@@ -113,17 +113,18 @@ const optionsOf = (project: string) => [
   composeFile,
 ]
 
-/** Runs the operator's commands from the runbook in a folder of the stack. `dc` is docker compose. */
+/** Runs the operator's commands from the runbook in a folder of the stack. `dc` is docker compose. @returns their output */
 async function runCommands(
   project: string,
   commands: string,
   environment: Record<string, string>,
   cwd: string,
-): Promise<void> {
+): Promise<string> {
   const script = `dc() { docker compose ${optionsOf(project).join(' ')} "$@"; }\n${commands}`
   const { PATH = '', HOME = '', DOCKER_HOST, DOCKER_CONTEXT } = process.env
   const env = { PATH, HOME, DOCKER_HOST, DOCKER_CONTEXT, COMPOSE_PROJECT_NAME: project, ...environment }
-  await promisify(execFile)('bash', ['--norc', '-euo', 'pipefail', '-c', script], { cwd, env })
+  const options = ['--norc', '-euo', 'pipefail', '-c', script]
+  return (await promisify(execFile)('bash', options, { cwd, env })).stdout
 }
 
 /** As the compose file tells an operator to run it. */

@@ -1,11 +1,15 @@
 import { readFile } from 'node:fs/promises'
 
-const runbook = new URL('../../../docs/operations/runbook.md', import.meta.url)
-
 /** The blocks of a section of the runbook, without its subsections: commands, unless another language is given. */
 export async function blocksOfRunbook(heading: string, language = 'text'): Promise<string[]> {
-  const sections = (await readFile(runbook, 'utf8')).split(/^##+ /m)
+  return blocksOfPage('runbook', heading, language)
+}
+
+/** The blocks of a section of a page for operators. */
+export async function blocksOfPage(page: string, heading: string, language = 'text'): Promise<string[]> {
+  const file = new URL(`../../../docs/operations/${page}.md`, import.meta.url)
+  const sections = (await readFile(file, 'utf8')).split(/^##+ /m)
   const section = sections.find((each) => each.startsWith(`${heading}\n`))
-  if (section === undefined) throw new Error(`the runbook has no section “${heading}”`)
+  if (section === undefined) throw new Error(`${page}.md has no section “${heading}”`)
   return [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, code]) => code!)
 }

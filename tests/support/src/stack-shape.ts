@@ -47,8 +47,8 @@ export interface Stack extends AsyncDisposable {
   readonly nats: NatsServer
   /** Present if the options request it. */
   readonly simulator: StripeSimulator | undefined
-  /** Only with compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
-  readonly runCommands?: (commands: string) => Promise<void>
+  /** Only with compose: runs shell commands in which `dc` is docker compose, as in the runbook. @returns their output */
+  readonly runCommands?: (commands: string) => Promise<string>
   /** On compose: runs `licensing-admin` in the catalog's container. */
   readonly runAdmin?: (args: string[]) => Promise<Ended>
 }
