@@ -18,6 +18,7 @@ import { retry } from '@licensing/process/retry'
 import type { SignCall } from './callers.ts'
 import { callContext } from './call-context.ts'
 import { fromWire, notAnswered, ServiceError } from './errors.ts'
+import { inProcess } from './in-process.ts'
 import { healthCheck, servingStatus, wholeProcess } from './health-check.ts'
 import { sendKey } from './idempotency-key.ts'
 
@@ -95,7 +96,7 @@ export function connectTo<S extends DescService>(
   const calls: Record<string, unknown> = {}
   for (const method of service.methods) {
     calls[method.localName] = (request: MessageInitShape<typeof method.input>, call: CallOptions = {}) =>
-      unary({ client, reachable, sign: options.sign }, method, request, {
+      unary({ client, address, reachable, sign: options.sign }, method, request, {
         timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
         ...call,
       })
@@ -127,12 +128,15 @@ function checkHealth(client: Client, sign: SignCall | undefined, timeoutMs: numb
   })
 }
 
+interface Target {
+  client: Client
+  address: string
+  reachable: ReturnType<typeof reachability>
+  sign: SignCall | undefined
+}
+
 function unary(
-  {
-    client,
-    reachable,
-    sign,
-  }: { client: Client; reachable: ReturnType<typeof reachability>; sign: SignCall | undefined },
+  { client, address, reachable, sign }: Target,
   method: DescMethod,
   request: MessageInitShape<DescMethod['input']>,
   options: CallOptions & { timeoutMs: number },
@@ -141,13 +145,14 @@ function unary(
   const deadline = Math.min(Date.now() + options.timeoutMs, served?.deadlineMs ?? Number.POSITIVE_INFINITY)
   const name = `${method.parent.typeName}/${method.name}`
   const attempt = async () => {
-    const waiting = reachable(deadline)
+    const within = inProcess(address, `/${name}`)
+    const waiting = within ? undefined : reachable(deadline)
     if (waiting && !(await waiting)) throw notAnswered()
     const metadata = outgoingMetadata()
     sign?.(metadata)
     const readAnswer = sendKey(method, metadata)
     return await new Promise((resolve, reject) => {
-      const call = client.makeUnaryRequest(
+      const call = (within ?? client).makeUnaryRequest(
         `/${name}`,
         (message: MessageShape<typeof method.input>) => Buffer.from(toBinary(method.input, message)),
         (bytes: Buffer) => fromBinary(method.output, bytes),

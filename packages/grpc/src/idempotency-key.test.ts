@@ -1,13 +1,14 @@
 import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService } from '@licensing/proto/catalog'
-import { expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { callContext } from './call-context.ts'
 import type { ServedKey } from './call-context.ts'
 import { connectTo } from './client.ts'
 import { withIdempotencyKey } from './idempotency-key.ts'
 import { implement, serve } from './server.ts'
 import type { Handlers } from './server.ts'
+import { shareProcess } from './testing/round-trips.ts'
 
 const sent = { path: '/v1/apps', key: 'schlüssel \u00ff', bodyHash: Buffer.from([0, 255, 10]) }
 const served = { ...sent, accountId: 'acct_1', bodyHash: Buffer.from(sent.bodyHash) }
@@ -58,38 +59,42 @@ function withBuffer({ accountId, path, key, bodyHash }: ServedKey) {
   return { accountId, path, key, bodyHash: Buffer.from(bodyHash) }
 }
 
-test('only calls with side effects carry the key, together with the account in their request', async () => {
-  await using catalog = await givenCatalog()
-  const { calls, keys } = catalog
-  await calls.createApplication({ accountId: 'acct_1', name: 'x' })
-  await withIdempotencyKey(sent, async () => {
-    await calls.getApplication({ accountId: 'acct_1', applicationId: 'app_1' })
-    await calls.authenticateKey({ keyHash: Buffer.alloc(32) })
+describe.each(['through the network', 'within a process'])('%s', (where) => {
+  beforeAll(() => where === 'within a process' && shareProcess())
+
+  test('only calls with side effects carry the key, together with the account in their request', async () => {
+    await using catalog = await givenCatalog()
+    const { calls, keys } = catalog
     await calls.createApplication({ accountId: 'acct_1', name: 'x' })
+    await withIdempotencyKey(sent, async () => {
+      await calls.getApplication({ accountId: 'acct_1', applicationId: 'app_1' })
+      await calls.authenticateKey({ keyHash: Buffer.alloc(32) })
+      await calls.createApplication({ accountId: 'acct_1', name: 'x' })
+    })
+    expect(keys).toEqual([
+      ['createApplication', undefined],
+      ['getApplication', undefined],
+      ['authenticateKey', undefined],
+      ['createApplication', served],
+    ])
   })
-  expect(keys).toEqual([
-    ['createApplication', undefined],
-    ['getApplication', undefined],
-    ['authenticateKey', undefined],
-    ['createApplication', served],
-  ])
-})
 
-test('the caller learns whether the answer is that of an earlier call', async () => {
-  await using catalog = await givenCatalog()
-  const create = () => catalog.calls.createApplication({ accountId: 'acct_1', name: 'x' })
-  const first = await withIdempotencyKey(sent, create)
-  const second = await withIdempotencyKey(sent, create)
-  expect([first.replayed, second.replayed]).toEqual([false, true])
-  expect(second.value).toMatchObject({ id: 'app_1' })
-})
+  test('the caller learns whether the answer is that of an earlier call', async () => {
+    await using catalog = await givenCatalog()
+    const create = () => catalog.calls.createApplication({ accountId: 'acct_1', name: 'x' })
+    const first = await withIdempotencyKey(sent, create)
+    const second = await withIdempotencyKey(sent, create)
+    expect([first.replayed, second.replayed]).toEqual([false, true])
+    expect(second.value).toMatchObject({ id: 'app_1' })
+  })
 
-test('a called service makes its own calls without the key', async () => {
-  await using inner = await givenCatalog()
-  await using outer = await givenCatalog(() =>
-    inner.calls.createApplication({ accountId: 'acct_1', name: 'x' }),
-  )
-  await withIdempotencyKey(sent, () => outer.calls.createApplication({ accountId: 'acct_1', name: 'x' }))
-  expect(outer.keys).toEqual([['createApplication', served]])
-  expect(inner.keys).toEqual([['createApplication', undefined]])
+  test('a called service makes its own calls without the key', async () => {
+    await using inner = await givenCatalog()
+    await using outer = await givenCatalog(() =>
+      inner.calls.createApplication({ accountId: 'acct_1', name: 'x' }),
+    )
+    await withIdempotencyKey(sent, () => outer.calls.createApplication({ accountId: 'acct_1', name: 'x' }))
+    expect(outer.keys).toEqual([['createApplication', served]])
+    expect(inner.keys).toEqual([['createApplication', undefined]])
+  })
 })

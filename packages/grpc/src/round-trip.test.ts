@@ -1,6 +1,4 @@
 import { Health } from '@licensing/process/health'
-import { requestContext, withRequestContext } from '@licensing/process/context'
-import { createLogger } from '@licensing/process/log'
 import { ProductService } from '@licensing/proto/products'
 import { Client, credentials } from '@grpc/grpc-js'
 // By their paths, because the package of the tests depends on this one.
@@ -9,138 +7,13 @@ import { eventually } from '../../../tests/support/src/poll.ts'
 import { createSocket } from 'node:dgram'
 import { getServers, promises as dns, setServers } from 'node:dns'
 import { once } from 'node:events'
-import { expect, test } from 'vitest'
-import { callContext } from './call-context.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { connectTo } from './client.ts'
 import { ServiceError } from './errors.ts'
-import { implement, serve } from './server.ts'
-import type { Handlers } from './server.ts'
+import { givenServer, keys, shareProcess, testRoundTrips } from './testing/round-trips.ts'
 
-const log = createLogger('test', 'silent')
-
-async function givenServer(
-  handlers: Partial<Handlers<typeof ProductService>>,
-  port = 0,
-  health = new Health(),
-) {
-  const unexpected = () => Promise.reject(new Error('not expected'))
-  const all = Object.fromEntries(ProductService.methods.map(({ localName }) => [localName, unexpected]))
-  const server = await serve({
-    address: { host: '127.0.0.1', port },
-    services: [implement(ProductService, { ...all, ...handlers } as Handlers<typeof ProductService>)],
-    log,
-    health,
-    isUnavailable: (error) => error instanceof Error && error.message === 'database unavailable',
-  })
-  const connection = connectTo(ProductService, `127.0.0.1:${server.port}`)
-  return {
-    port: server.port,
-    calls: connection.calls,
-    connection,
-    stop: () => server.stop(),
-    [Symbol.asyncDispose]: async () => {
-      connection.close()
-      await server.stop()
-    },
-  }
-}
-
-const failing = (error: unknown) => ({ getSigningKeys: () => Promise.reject(error) })
-const keys = (given: Awaited<ReturnType<typeof givenServer>>) =>
-  given.calls.getSigningKeys({ applicationId: 'app_1' })
-
-test('a request and its answer keep their types, absent fields and numbers', async () => {
-  await using given = await givenServer({
-    getRevocations: (request) =>
-      Promise.resolve({
-        version: (request.since ?? -1n) + 1n,
-        json: Buffer.from('{}'),
-        ...(request.ifNoneMatch !== undefined && { etag: request.ifNoneMatch }),
-      }),
-  })
-  const answer = await given.calls.getRevocations({ applicationId: 'app_1', since: 41n })
-  expect(answer).toMatchObject({ version: 42n, notModified: false })
-  expect(Buffer.from(answer.json).toString()).toBe('{}')
-  expect((await given.calls.getRevocations({ applicationId: 'app_1' })).version).toBe(0n)
-})
-
-test('an error of the catalogue arrives with its code, text, fields and members', async () => {
-  const sent = new ServiceError('validation_failed', 'two fields are wrong', {
-    errors: [
-      { pointer: '/name', message: 'is ümläut' },
-      { pointer: '/a~1b', message: 'is missing' },
-    ],
-    members: { current: 'suspended', allowed: ['revoke', 'retire'] },
-  })
-  await using given = await givenServer(failing(sent))
-  const caught = await keys(given).catch((error: unknown) => error)
-  expect(caught).toBeInstanceOf(ServiceError)
-  expect(caught).toMatchObject({
-    code: 'validation_failed',
-    message: 'two fields are wrong',
-    errors: sent.errors,
-    members: sent.members,
-  })
-})
-
-test('an error with thousands of fields does not break the stream', async () => {
-  const errors = Array.from({ length: 5000 }, (_, at) => ({ pointer: `/items/${at}`, message: 'is missing' }))
-  await using given = await givenServer(failing(new ServiceError('validation_failed', 'many', { errors })))
-  await expect(keys(given)).rejects.toMatchObject({ code: 'validation_failed', errors: errors.slice(0, 100) })
-})
-
-test('an outage of a dependency is answered with unavailable, any other error with internal, without its text', async () => {
-  await using outage = await givenServer(failing(new Error('database unavailable')))
-  await expect(keys(outage)).rejects.toMatchObject({ code: 'unavailable' })
-  await using given = await givenServer(failing(new Error('select secret from table at 10.0.0.1')))
-  await expect(keys(given)).rejects.toMatchObject({ code: 'internal' })
-  await expect(keys(given)).rejects.not.toThrow(/secret/)
-})
-
-/** A handler that ends when its caller no longer waits. */
-function waitingHandler() {
-  const aborted = Promise.withResolvers<void>()
-  const getSigningKeys = () =>
-    new Promise<object>((resolve) => {
-      callContext()!.signal.addEventListener('abort', () => {
-        aborted.resolve()
-        resolve({})
-      })
-    })
-  return { getSigningKeys, aborted: aborted.promise }
-}
-
-test('a call ends at its deadline, and the handler is notified', async () => {
-  const { getSigningKeys, aborted } = waitingHandler()
-  await using given = await givenServer({ getSigningKeys })
-  const startedMs = performance.now()
-  const call = given.calls.getSigningKeys({ applicationId: 'app_1' }, { timeoutMs: 100 })
-  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
-  expect(performance.now() - startedMs).toBeLessThan(10_000)
-  await aborted
-})
-
-test('when a caller gives up, calls that were made for its call are cancelled too', async () => {
-  const { getSigningKeys, aborted } = waitingHandler()
-  await using far = await givenServer({ getSigningKeys })
-  await using near = await givenServer({ getSigningKeys: () => keys(far) })
-  const controller = new AbortController()
-  const call = near.calls.getSigningKeys({ applicationId: 'app_1' }, { signal: controller.signal })
-  setTimeout(() => controller.abort(), 50)
-  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
-  await aborted
-})
-
-test('the request id and the account are passed on', async () => {
-  const seen: unknown[] = []
-  await using given = await givenServer({
-    getSigningKeys: () => {
-      seen.push(requestContext())
-      return Promise.resolve({})
-    },
-  })
-  await withRequestContext({ requestId: 'req-1', accountId: 'acct_1' }, () => keys(given))
-  expect(seen).toEqual([{ requestId: 'req-1', accountId: 'acct_1' }])
+describe('through the network', () => {
+  testRoundTrips()
 })
 
 test('a client reconnects by itself to a server that was down', async () => {
@@ -202,24 +75,6 @@ test('calls wait for a server that has just become unreachable; if it stays so, 
   // The fastest of three, because a busy machine may delay one of them.
   const tries = [await took(), await took(), await took()]
   expect(Math.min(...tries)).toBeLessThan(1_500)
-})
-
-test('a running call is answered when the server stops', async () => {
-  const release = Promise.withResolvers<void>()
-  const entered = Promise.withResolvers<void>()
-  await using given = await givenServer({
-    getSigningKeys: async () => {
-      entered.resolve()
-      await release.promise
-      return { jwksJson: 'finished' }
-    },
-  })
-  const call = keys(given)
-  await entered.promise
-  const stopped = given.stop()
-  release.resolve()
-  expect((await call).jwksJson).toBe('finished')
-  await stopped
 })
 
 test('the standard health service reports the health of the process', async () => {
@@ -311,4 +166,17 @@ test('if a server’s connection becomes silent, calls are unavailable at their 
   await eventually(() => call(), { timeoutMs: 15_000 })
   expect(proxy.accepted).toBe(2)
   connection.close()
+})
+
+// The last tests of this file, because the process remains one of several programs.
+describe('within a process', () => {
+  beforeAll(shareProcess)
+
+  testRoundTrips()
+
+  test('a call opens no connection', async () => {
+    await using given = await givenServer({ getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) })
+    expect((await keys(given)).jwksJson).toBe('{}')
+    expect(process.getActiveResourcesInfo()).not.toContain('TCPSocketWrap')
+  })
 })

@@ -19,6 +19,8 @@ import { Histogram } from 'prom-client'
 import type { CheckCaller } from './callers.ts'
 import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
+import { serveInProcess } from './in-process.ts'
+import type { ServedCall } from './in-process.ts'
 import { healthCheck, healthService, statusOf } from './health-check.ts'
 import { markReplayed, servedKey } from './idempotency-key.ts'
 import { missingScope, scopeIds } from './scope.ts'
@@ -123,10 +125,7 @@ function unary(
   settings: HandlerSettings,
 ) {
   const name = `${parent.typeName}/${rpc}`
-  return (
-    call: ServerUnaryCall<MessageShape<DescMessage>, unknown>,
-    callback: sendUnaryData<unknown>,
-  ): void => {
+  return (call: ServedCall<MessageShape<DescMessage>>, callback: sendUnaryData<unknown>): void => {
     const startedMs = performance.now()
     const header = (key: string) => call.metadata.get(key)[0]?.toString()
     const [accountId, actor, operation] = ['x-account-id', 'x-actor', 'x-operation'].map(header)
@@ -249,9 +248,11 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
       },
     )
   })
+  const stopInProcess = serveInProcess(`${options.address.host}:${port}`, implementations)
   return {
     port,
     async stop() {
+      await stopInProcess()
       await new Promise<void>((resolve) => {
         const force = setTimeout(() => server.forceShutdown(), 10_000)
         server.tryShutdown(() => {

@@ -58,6 +58,13 @@ export interface Launched {
   stop(reason: string): Promise<boolean>
 }
 
+let isShared = false
+
+/** Whether this process runs several programs. */
+export function sharesProcess(): boolean {
+  return isShared
+}
+
 /** Longest time that a stop may take before the process ends anyway, in milliseconds. */
 const stopLimitMs = 25_000
 
@@ -77,6 +84,7 @@ export function defineProgram<C extends ProcessSettings>(
     run: () => runAlone(name, settingsOrExit(name, readSettings), start),
     launch({ env, logFile, failed }) {
       const config = readSettings(env)
+      isShared = true
       return launch(name, createLogger(name, config.LOG_LEVEL, logFile), config, start, failed)
     },
   }

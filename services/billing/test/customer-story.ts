@@ -134,7 +134,7 @@ const timeOf = (time: Timestamp | undefined) => time && timestampDate(time).toIS
 
 /** Whether an event is sent in whatever order the processor's events arrive. */
 function isSentInAnyOrder(event: string, bought: CustomerStory['bought']): boolean {
-  // What a purchase changes depends on the purchases that are known by then. The licence ends the same.
+  // The changes by a purchase depend on the other purchases that are known by then. The licence ends the same.
   if (bought.length > 1) return !event.startsWith('licence.')
   // Failures that are reported after their invoice was paid suspend nothing.
   return (
