@@ -71,7 +71,11 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
   }
   for (const process of Object.values(processes).flat()) await process.untilReady(120_000)
   const published = (await containersOf(compose, 'gateway')).map((id) => portOf(id, 8080))
-  const gatewayUrls = (await Promise.all(published)).map((each) => `http://127.0.0.1:${each}`)
+  const ports = await Promise.all(published)
+  // The engine gives a port of the range to each replica. PUBLIC_URL has the lowest.
+  const byPort = ports.map((_, at) => at).sort((a, b) => ports[a]! - ports[b]!)
+  processes.gateway = byPort.map((at) => processes.gateway[at]!)
+  const gatewayUrls = byPort.map((at) => `http://127.0.0.1:${ports[at]}`)
   const gatewayUrl = gatewayUrls[0] as string
   const api = apiClient(gatewayUrl, apiKey)
   const { accountId, appId } = await eventually(() => demoAccount(api))
