@@ -20,7 +20,9 @@ const wanted = process.argv.slice(2)
 if (wanted.length === 0) {
   // In a container that uses the host's engine, published ports are on the host's loopback.
   const override = existsSync('/.dockerenv') && { TESTCONTAINERS_HOST_OVERRIDE: '127.0.0.1' }
-  runTests(['--project', 'tests-integration'], { TEST_DOCKER: '1', TEST_IMAGES: tag, ...override })
+  // The tests of single components run their receivers on this machine, not for a stack in containers.
+  const own = { TEST_DOCKER: '1', TEST_IMAGES: tag, TEST_COMPOSE: '' }
+  runTests(['--project', 'tests-integration'], { ...own, ...override })
 }
 const files = readdirSync(`${root}tests/acceptance/src`)
   .filter((file) => file.endsWith('.test.ts') && !file.endsWith('.full.test.ts'))
