@@ -69,19 +69,33 @@ export async function findLicencesOfKeys(
   return inOrderOf(machines, rows).map((row) => row && parsed<LicenceOfMachine>(row))
 }
 
-/** Locks a licence. A second statement, sent with the first, sees everything committed while that one waited for the lock. */
-async function lock(sql: Sql, which: Statement): Promise<ProductLicence | undefined> {
-  const [, [row]] = await Promise.all([
-    sql`select from licences l where ${which} for update`,
-    sql<Read<ProductLicence>[]>`select ${productColumns(sql)} from licences l where ${which}`,
-  ])
-  return row && parsed<ProductLicence>(row)
+/** Whether to wait for rows that another transaction has locked. */
+export type OnLocked = 'wait' | 'skip'
+
+/** Locks licences, in the order of their ids. A second statement sees everything committed while the first waited for the locks. */
+async function lock(sql: Sql, which: Statement, onLocked: OnLocked = 'wait') {
+  const locked = await sql<{ id: string }[]>`
+    select l.id from licences l where ${which} order by l.id for update ${onLocked === 'skip' ? sql`skip locked` : sql``}`
+  const ids = locked.map(({ id }) => id)
+  const rows = await sql<(Read<ProductLicence> & { key: string })[]>`
+    select l.key, ${productColumns(sql)} from licences l where l.id = any(${ids}::text[])`
+  return rows.map((row) => parsed<ProductLicence & { key: string }>(row))
 }
 
-/** Locks the licence of a key, so that its activations are made one after the other. */
-export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key = ${key}`)
+/** Locks the licences of these keys, so that the activations of each are made one after the other. @returns them by key */
+export async function lockLicencesOfKeys(
+  sql: Sql,
+  keys: string[],
+  onLocked: OnLocked,
+): Promise<Map<string, ProductLicence>> {
+  const licences = await lock(sql, sql`l.key = any(${keys}::text[])`, onLocked)
+  return new Map(licences.map((licence) => [licence.key, licence]))
+}
 
-export const lockLicenceOfId = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
+export async function lockLicenceOfId(sql: Sql, licenceId: string): Promise<ProductLicence | undefined> {
+  const [licence] = await lock(sql, sql`l.id = ${licenceId}`)
+  return licence
+}
 
 /** The activations that their products have not deactivated, in the order of the request. */
 export async function findActivations(
@@ -119,75 +133,87 @@ export interface Slots {
 export interface KnownActivation {
   id: string
   /** Set if its product has deactivated it: the ends of its last token and file. */
-  kept: { tokenEndsAt: Date; offlineUntil: Date | null } | null
+  kept: { tokenEndsAt: Date | null; offlineUntil: Date | null } | null
 }
 
+/** Finds the slots of licences, by the licence's id. */
 export async function findSlots(
   sql: Sql,
-  licence: Pick<ProductLicence, 'id' | 'account_id'>,
-  fingerprints: string[],
-): Promise<Slots> {
-  const [row] = await sql<
-    {
-      taken: number
-      held: number
-      held_until: Date | null
-      ended: number
-      quota: bigint
-      known: KnownRow[]
-    }[]
-  >`
-    select coalesce(
-        (select activations from floating_licences where licence_id = ${licence.id}),
-        (select count(*)::int from activations where licence_id = ${licence.id})
-      ) as taken,
-      held.held, held.held_until, held.ended, ${quotaValue(sql, licence.account_id, 'activations')} as quota,
-      (
-        select coalesce(json_agg(json_build_array(fingerprint, id, held_until is not null, token_ends_at, offline_until)), '[]')
-        from activations where licence_id = ${licence.id} and fingerprint = any(${fingerprints}::text[])
-      ) as known
-    from (
-      select count(*) filter (where held_until > now())::int as held,
-        min(held_until) filter (where held_until > now()) as held_until,
-        count(*) filter (where held_until <= now())::int as ended
-      from activations where licence_id = ${licence.id} and held_until is not null
-    ) held`
-  const { held_until: heldUntil, quota, known, ...counts } = row!
-  return { ...counts, heldUntil, quota: Number(quota), known: new Map(known.map(readKnown)) }
+  asked: { licence: Pick<ProductLicence, 'id' | 'account_id'>; fingerprints: string[] }[],
+): Promise<Map<string, Slots>> {
+  const licences = asked.map(({ licence: { id, account_id } }) => ({ id, account_id }))
+  const machines = asked.flatMap(({ licence, fingerprints }) =>
+    fingerprints.map((fingerprint) => ({ licence_id: licence.id, fingerprint })),
+  )
+  const [rows, activations] = await Promise.all([
+    sql<CountedRow[]>`
+      select l.id, held.held, held.held_until, held.ended,
+        ${quotaValue(sql, { column: 'l.account_id' }, 'activations')} as quota,
+        coalesce(
+          (select activations from floating_licences where licence_id = l.id),
+          (select count(*)::int from activations where licence_id = l.id)
+        ) as taken
+      from ${rowsOf(sql, { id: 'text', account_id: 'text' }, licences)} l cross join lateral (
+        select count(*) filter (where held_until > now())::int as held,
+          min(held_until) filter (where held_until > now()) as held_until,
+          count(*) filter (where held_until <= now())::int as ended
+        from activations where licence_id = l.id and held_until is not null
+      ) held`,
+    sql<KnownRow[]>`
+      select a.licence_id, a.fingerprint, a.id, a.held_until is not null as is_held, a.token_ends_at, a.offline_until
+      from ${rowsOf(sql, { licence_id: 'text', fingerprint: 'text' }, machines)} machine
+        join activations a on a.licence_id = machine.licence_id and a.fingerprint = machine.fingerprint`,
+  ])
+  const known = Map.groupBy(activations, (row) => row.licence_id)
+  return new Map(
+    rows.map(({ id, held_until: heldUntil, quota, ...counts }) => [
+      id,
+      { ...counts, heldUntil, quota: Number(quota), known: new Map(known.get(id)?.map(readKnown)) },
+    ]),
+  )
 }
 
-type KnownRow = [
-  fingerprint: string,
-  id: string,
-  isHeld: boolean,
-  tokenEndsAt: string,
-  offlineUntil: string | null,
-]
+interface CountedRow {
+  id: string
+  taken: number
+  held: number
+  held_until: Date | null
+  ended: number
+  quota: bigint
+}
 
-function readKnown([fingerprint, id, isHeld, tokenEndsAt, offlineUntil]: KnownRow): [
-  string,
-  KnownActivation,
-] {
-  const kept = {
-    tokenEndsAt: new Date(tokenEndsAt),
-    offlineUntil: offlineUntil === null ? null : new Date(offlineUntil),
-  }
-  return [fingerprint, { id, kept: isHeld ? kept : null }]
+interface KnownRow {
+  licence_id: string
+  fingerprint: string
+  id: string
+  is_held: boolean
+  token_ends_at: Date | null
+  offline_until: Date | null
+}
+
+function readKnown(row: KnownRow): [fingerprint: string, KnownActivation] {
+  const kept = row.is_held ? { tokenEndsAt: row.token_ends_at, offlineUntil: row.offline_until } : null
+  return [row.fingerprint, { id: row.id, kept }]
 }
 
 /**
- * Locks activations of a licence, so that they get no token from another transaction meanwhile. A transaction locks all that
- * it needs at once, in the order of their ids.
+ * Locks activations, so that they get no token from another transaction meanwhile. A transaction locks all that it needs at
+ * once, in the order of their ids.
  */
-export async function lockActivations(
+export async function lockActivations(sql: Sql, ids: string[]): Promise<void> {
+  await sql`select from activations where id = any(${ids}::text[]) order by id for update`
+}
+
+/** Locks an activation of a licence, and that of a machine if there is one. */
+export async function lockWithMachine(
   sql: Sql,
   licenceId: string,
-  activations: { ids: string[]; fingerprints?: string[] },
+  activationId: string,
+  fingerprint: string,
 ): Promise<void> {
-  const { ids, fingerprints = [] } = activations
   await sql`
     select from activations
-    where licence_id = ${licenceId} and (id = any(${ids}::text[]) or fingerprint = any(${fingerprints}::text[]))
+    where licence_id = ${licenceId} and (id = ${activationId} or fingerprint = ${fingerprint})
     order by id for update`
 }
 
@@ -201,48 +227,64 @@ export interface GrantedActivation {
 }
 
 export interface NewActivation extends GrantedActivation {
+  licence: Pick<ProductLicence, 'id' | 'account_id' | 'application_id'>
   fingerprint: string
   host: string
   productVersion: string
 }
 
+const grantedColumns = { id: 'text', token_ends_at: 'timestamptz', offline_until: 'timestamptz' } as const
 const grantedRow = ({ id, tokenEndsAt, offlineUntil }: GrantedActivation) => {
   return { id, token_ends_at: tokenEndsAt, offline_until: offlineUntil }
 }
 
-export async function insertActivations(
-  sql: Sql,
-  licence: ProductLicence,
-  activations: NewActivation[],
-): Promise<void> {
-  const rows = activations.map(({ fingerprint, host, productVersion: product_version, ...granted }) => {
-    return { ...grantedRow(granted), fingerprint, host, product_version }
-  })
-  const count = activations.length
+const newColumns = {
+  ...grantedColumns,
+  account_id: 'text',
+  application_id: 'text',
+  licence_id: 'text',
+  fingerprint: 'text',
+  host: 'text',
+  product_version: 'text',
+} as const
+
+export async function insertActivations(sql: Sql, activations: NewActivation[]): Promise<void> {
+  const rows = activations.map(({ licence, fingerprint, host, productVersion, ...granted }) => ({
+    ...grantedRow(granted),
+    account_id: licence.account_id,
+    application_id: licence.application_id,
+    licence_id: licence.id,
+    fingerprint,
+    host,
+    product_version: productVersion,
+  }))
   await sql`
-    with counted as (
-      update floating_licences set activations = activations + ${count} where licence_id = ${licence.id}
+    with given as materialized (
+      select * from ${rowsOf(sql, newColumns, rows)} activation
+    ), counted as (
+      update floating_licences f set activations = f.activations + added.count
+      from (select licence_id, count(*)::int from given group by licence_id) added
+      where f.licence_id = added.licence_id
     ), noted as (
       insert into application_day_changes (application_id, account_id, day, activations_new, activations_seen)
-      values (${licence.application_id}, ${licence.account_id}, (now() at time zone 'UTC')::date, ${count}, ${count})
+      select application_id, account_id, (now() at time zone 'UTC')::date, count(*), count(*)
+      from given group by application_id, account_id
     )
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
       token_ends_at, offline_until)
-    select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
-      token_ends_at, offline_until
-    from ${rowsOf(sql, 'activations', rows)} activation`
+    select id, account_id, application_id, licence_id, fingerprint, host, product_version, token_ends_at, offline_until
+    from given`
 }
 
 /** Records new tokens of locked activations. */
 export async function updateActivations(sql: Sql, activations: GrantedActivation[]): Promise<void> {
-  const columns = { id: 'text', token_ends_at: 'timestamptz', offline_until: 'timestamptz' } as const
   await sql`
     update activations a
     set token_ends_at = greatest(a.token_ends_at, granted.token_ends_at),
       offline_until = greatest(a.offline_until, granted.offline_until)
     from (
       select id, max(token_ends_at) as token_ends_at, max(offline_until) as offline_until
-      from ${rowsOf(sql, columns, activations.map(grantedRow))} granted group by id
+      from ${rowsOf(sql, grantedColumns, activations.map(grantedRow))} granted group by id
     ) granted
     where a.id = granted.id`
 }

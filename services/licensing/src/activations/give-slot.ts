@@ -7,7 +7,7 @@ import type { ProductDependencies } from '../dependencies.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
 import type { Installation } from './check-installation.ts'
 import { isDue, refused } from './may-run.ts'
-import { knownSlot, assignSlots, assignOrReplace } from './slots.ts'
+import { knownSlot, assignSlots, assignOrReplace, unknown } from './slots.ts'
 import type { Applicant, Application, GivenSlot, SlotOutcome } from './slots.ts'
 
 export interface Slot extends GivenSlot {
@@ -28,15 +28,20 @@ export interface SlotRequest {
 /** Activates an installation, or finds its activation. @throws ServiceError if it is refused */
 export type GiveSlot = (request: SlotRequest, of?: Application) => Promise<Slot>
 
-/** Requests for one licence wait for each other without holding connections, and share a transaction. */
+/**
+ * Requests of an application share transactions, which skip licences that others have locked. Requests for such a licence
+ * wait for each other without holding connections, and share a transaction of their own.
+ */
 export function createGiveSlot(deps: ProductDependencies): GiveSlot {
-  const queues = {
-    isTransient: isDatabaseUnavailable,
-    queueOf: (applicant: Applicant) => applicant.licenceKey,
-  }
-  const slot = createBatcher<Applicant, SlotOutcome>(
+  const options = { isTransient: isDatabaseUnavailable, maxBatchSize: 100 }
+  const queues = { ...options, queueOf: ({ licenceKey }: Applicant) => licenceKey }
+  const together = createBatcher<Applicant & { applicationId: string }, SlotOutcome | undefined>(
+    (applicants) => deps.change((tx) => assignSlots(tx, deps.now, applicants, 'skip')),
+    { ...options, queueOf: ({ applicationId }) => applicationId },
+  )
+  const waiting = createBatcher<Applicant, SlotOutcome | undefined>(
     (applicants) => deps.change((tx) => assignSlots(tx, deps.now, applicants)),
-    { ...queues, maxBatchSize: 100 },
+    queues,
   )
   // One transaction for each request, because a request may replace the activation of the request before it.
   const replace = createBatcher<Applicant, SlotOutcome>(
@@ -59,9 +64,13 @@ export function createGiveSlot(deps: ProductDependencies): GiveSlot {
       isOffline: fileSeconds !== undefined,
       ...(of && { of }),
     }
-    let outcome = knownSlot(licence, applicant, deps.now()) ?? (await slot(applicant))
+    const slot = async () =>
+      (await together({ ...applicant, applicationId: licence.application_id })) ??
+      (await waiting(applicant)) ??
+      unknown
+    let outcome = knownSlot(licence, applicant, deps.now()) ?? (await slot())
     if (outcome.kind === 'refused' && isDue(outcome.licence, outcome.now)) {
-      if (await deps.replaceEndedPurchase(outcome.licence.id)) outcome = await slot(applicant)
+      if (await deps.replaceEndedPurchase(outcome.licence.id)) outcome = await slot()
     }
     if (outcome.kind === 'full' && request.replacesOldest) outcome = await replace(applicant)
     return { ...assigned(outcome), installation }

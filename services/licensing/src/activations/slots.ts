@@ -4,10 +4,17 @@ import {
   findSlots,
   insertActivations,
   lockActivations,
-  lockLicenceOfKey,
+  lockLicencesOfKeys,
+  lockWithMachine,
   updateActivations,
 } from './activation-queries.ts'
-import type { KnownActivation, LicenceOfMachine, Slots, ProductLicence } from './activation-queries.ts'
+import type {
+  KnownActivation,
+  LicenceOfMachine,
+  OnLocked,
+  ProductLicence,
+  Slots,
+} from './activation-queries.ts'
 import { byProduct, countToday, findOldest, freeActivations, freesPerDay } from './freeing-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
@@ -48,7 +55,10 @@ export type SlotOutcome =
   | { kind: 'refused'; reason: RefusalReason; licence: ProductLicence; now: Date }
   | { kind: 'full'; licence: ProductLicence; excess: Excess; usedUp: UsedUp; detail: string }
   | { kind: 'over quota'; quota: number }
-  | { kind: 'unknown' }
+  | typeof unknown
+
+/** No licence has this key. */
+export const unknown = { kind: 'unknown' } as const
 
 /** The restriction that refuses an activation. The SDK tells them apart. */
 type UsedUp = 'max_activations' | 'max_concurrent'
@@ -81,24 +91,33 @@ export function knownSlot(
   return { kind: 'assigned', activationId, created: false, licence, now, leaseEndsAt: null, tokenEndsAt }
 }
 
-/** Gives slots of one licence to installations, in their order. */
+/**
+ * Gives slots to installations, in their order.
+ *
+ * @param onLocked whether to wait for licences that other transactions have locked
+ * @returns undefined for an installation if no licence with its key could be locked
+ */
 export async function assignSlots(
   tx: Transaction,
   clock: () => Date,
   applicants: Applicant[],
-): Promise<SlotOutcome[]> {
-  const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
-  if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
+  onLocked: OnLocked = 'wait',
+): Promise<(SlotOutcome | undefined)[]> {
+  const keys = [...new Set(applicants.map(({ licenceKey }) => licenceKey))]
+  const licences = await lockLicencesOfKeys(tx, keys, onLocked)
   const now = clock()
-  const reasons = applicants.map(({ host }) => refusalReason(licence, host, now))
-  const admitted = applicants.filter((applicant, at) => isOf(licence, applicant) && reasons[at] === undefined)
-  const outcomes = await giveSlots(tx, licence, now, admitted)
-  return applicants.map((applicant, at): SlotOutcome => {
-    if (!isOf(licence, applicant)) return { kind: 'unknown' }
-    const reason = reasons[at]
-    if (reason !== undefined) return { kind: 'refused', reason, licence, now }
-    return outcomes.get(applicant)!
-  })
+  const outcomes = new Map<Applicant, SlotOutcome>()
+  const admitted = new Map<ProductLicence, Applicant[]>()
+  for (const applicant of applicants) {
+    const licence = licences.get(applicant.licenceKey)
+    if (!licence) continue
+    const reason = refusalReason(licence, applicant.host, now)
+    if (!isOf(licence, applicant)) outcomes.set(applicant, unknown)
+    else if (reason !== undefined) outcomes.set(applicant, { kind: 'refused', reason, licence, now })
+    else admitted.set(licence, [...(admitted.get(licence) ?? []), applicant])
+  }
+  await giveSlots(tx, now, admitted, outcomes)
+  return applicants.map((applicant) => outcomes.get(applicant))
 }
 
 function isOf(licence: ProductLicence, { of }: Applicant): boolean {
@@ -115,21 +134,22 @@ export async function assignOrReplace(
   clock: () => Date,
   applicant: Applicant,
 ): Promise<SlotOutcome> {
-  const [outcome] = await assignSlots(tx, clock, [applicant])
-  if (outcome?.kind !== 'full') return outcome!
+  const [outcome = unknown] = await assignSlots(tx, clock, [applicant])
+  if (outcome.kind !== 'full') return outcome
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
   const oldest = await findOldest(tx, licence.id, { withLease: excess.leases > 0 })
   if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest', freesPerDay.oldest)))
     return outcome
-  await lockActivations(tx, licence.id, { ids: [oldest], fingerprints: [applicant.fingerprint] })
+  await lockWithMachine(tx, licence.id, oldest, applicant.fingerprint)
   await freeActivations(tx, licence, [oldest], byProduct)
-  const [assigned] = await assignSlots(tx, clock, [applicant])
-  return assigned!
+  const [assigned = unknown] = await assignSlots(tx, clock, [applicant])
+  return assigned
 }
 
 interface Given {
   applicant: Applicant
+  licence: ProductLicence
   activationId: string
   created: boolean
   /** Whether the activation holds no lease yet. */
@@ -138,30 +158,50 @@ interface Given {
   former: KnownActivation | undefined
 }
 
-/** The outcomes for applicants that the licence does not refuse. */
+/** Decides the outcomes for applicants that their licence does not refuse, and writes the slots. */
 async function giveSlots(
   tx: Transaction,
-  licence: ProductLicence,
   now: Date,
-  applicants: Applicant[],
-): Promise<Map<Applicant, SlotOutcome>> {
-  const outcomes = new Map<Applicant, SlotOutcome>()
-  if (applicants.length === 0) return outcomes
-  const fingerprints = applicants.map((applicant) => applicant.fingerprint)
-  let slots = await findSlots(tx, licence, fingerprints)
-  if (slots.ended > 0) {
-    await freeHeld(tx, licence, slots.ended)
-    slots = await findSlots(tx, licence, fingerprints)
+  applicants: ReadonlyMap<ProductLicence, Applicant[]>,
+  outcomes: Map<Applicant, SlotOutcome>,
+): Promise<void> {
+  if (applicants.size === 0) return
+  const slots = await currentSlots(tx, applicants)
+  const given: Given[] = []
+  for (const [licence, own] of applicants) {
+    const isFloating = licence.max_concurrent !== null
+    const known = [...slots.get(licence.id)!.known.values()].map(({ id }) => id)
+    const leases = isFloating ? await countLeases(tx, licence.id, known) : undefined
+    given.push(...decideSlots(licence, own, slots.get(licence.id)!, leases, outcomes))
   }
+  if (given.length > 0) await writeSlots(tx, now, given, outcomes)
+}
+
+/** The slots of licences, without activations that are kept although their time is over. */
+async function currentSlots(
+  tx: Transaction,
+  applicants: ReadonlyMap<ProductLicence, Applicant[]>,
+): Promise<Map<string, Slots>> {
+  const asked = [...applicants].map(([licence, own]) => ({
+    licence,
+    fingerprints: own.map(({ fingerprint }) => fingerprint),
+  }))
+  const slots = await findSlots(tx, asked)
+  const stale = asked.filter(({ licence }) => slots.get(licence.id)!.ended > 0)
+  if (stale.length === 0) return slots
+  for (const { licence } of stale) await freeHeld(tx, licence, slots.get(licence.id)!.ended)
+  return new Map([...slots, ...(await findSlots(tx, stale))])
+}
+
+/** @returns the slots to write; the outcomes of the other applicants are set */
+function decideSlots(
+  licence: ProductLicence,
+  applicants: Applicant[],
+  slots: Slots,
+  leases: CountedLeases | undefined,
+  outcomes: Map<Applicant, SlotOutcome>,
+): Given[] {
   const { known } = slots
-  const isFloating = licence.max_concurrent !== null
-  const leases: CountedLeases | undefined = isFloating
-    ? await countLeases(
-        tx,
-        licence.id,
-        [...known.values()].map(({ id }) => id),
-      )
-    : undefined
   const max = {
     slots: licence.max_activations ?? Number.POSITIVE_INFINITY,
     leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
@@ -172,7 +212,7 @@ async function giveSlots(
     const { fingerprint } = applicant
     const own = known.get(fingerprint)
     const needsSlot = own === undefined
-    const needsLease = isFloating && !(own !== undefined && leases!.holders.has(own.id))
+    const needsLease = leases !== undefined && !(own !== undefined && leases.holders.has(own.id))
     const isFull = needsSlot && used.slots >= max.slots
     const excess = {
       activations: needsSlot ? Math.max(0, used.slots + 1 - Math.min(max.slots, slots.quota)) : 0,
@@ -193,29 +233,32 @@ async function giveSlots(
       if (needsLease) used.leases += 1
       known.set(fingerprint, { id: activationId, kept: null })
       leases?.holders.add(activationId)
-      given.push({ applicant, activationId, created, needsLease, former })
+      given.push({ applicant, licence, activationId, created, needsLease, former })
     }
   }
-  for (const [applicant, slot] of await writeSlots(tx, licence, now, given)) {
-    outcomes.set(applicant, { kind: 'assigned', ...slot })
-  }
-  return outcomes
+  return given
 }
 
 async function writeSlots(
   tx: Transaction,
-  licence: ProductLicence,
   now: Date,
   given: Given[],
-): Promise<[Applicant, GivenSlot][]> {
-  if (given.length === 0) return []
+  outcomes: Map<Applicant, SlotOutcome>,
+): Promise<void> {
   const known = given.filter(({ created }) => !created).map(({ activationId }) => activationId)
-  const former = given.flatMap((each) => (each.former ? [each.former.id] : []))
-  if (known.length + former.length > 0) await lockActivations(tx, licence.id, { ids: [...known, ...former] })
-  if (former.length > 0) await freeActivations(tx, licence, former, byProduct)
+  const former = given.flatMap((each) => (each.former ? [{ licence: each.licence, id: each.former.id }] : []))
+  if (known.length + former.length > 0) await lockActivations(tx, [...known, ...former.map(({ id }) => id)])
+  for (const [licence, own] of Map.groupBy(former, (each) => each.licence)) {
+    await freeActivations(
+      tx,
+      licence,
+      own.map(({ id }) => id),
+      byProduct,
+    )
+  }
   const wanted = given.map((each) => {
     const { isOffline, lifeSeconds } = each.applicant
-    const offlineUntil = isOffline ? tokenEnd([latestEnd(licence, now)], lifeSeconds, now) : null
+    const offlineUntil = isOffline ? tokenEnd([latestEnd(each.licence, now)], lifeSeconds, now) : null
     const kept = each.former?.kept
     return {
       ...each,
@@ -225,24 +268,27 @@ async function writeSlots(
       keptUntil: kept?.offlineUntil,
     }
   })
-  const ends = licence.max_concurrent === null ? undefined : await writeLeases(tx, licence, wanted)
-  const assigned = wanted.map((each) => {
-    const leaseEndsAt = ends?.get(each.activationId) ?? null
-    const tokenEndsAt = tokenEnd([latestEnd(licence, now), leaseEndsAt], each.applicant.lifeSeconds, now)
-    const { applicant, activationId: id, created, kept } = each
+  const ends = new Map<string, Date>()
+  for (const [licence, own] of Map.groupBy(wanted, (each) => each.licence)) {
+    if (licence.max_concurrent === null) continue
+    for (const [id, end] of await writeLeases(tx, licence, own)) ends.set(id, end)
+  }
+  const assigned = wanted.map(({ applicant, licence, activationId: id, created, kept, offlineUntil }) => {
+    const leaseEndsAt = ends.get(id) ?? null
+    const tokenEndsAt = tokenEnd([latestEnd(licence, now), leaseEndsAt], applicant.lifeSeconds, now)
+    const slot = { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt }
+    outcomes.set(applicant, { kind: 'assigned', ...slot })
     const { fingerprint, host, productVersion } = applicant
     const last = {
       tokenEndsAt: latest(tokenEndsAt, kept?.tokenEndsAt)!,
-      offlineUntil: latest(each.offlineUntil, kept?.offlineUntil),
+      offlineUntil: latest(offlineUntil, kept?.offlineUntil),
     }
-    const row = { id, ...last, fingerprint, host, productVersion }
-    return { applicant, row, slot: { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt } }
+    return { created, row: { id, ...last, licence, fingerprint, host, productVersion } }
   })
-  const granted = (created: boolean) =>
-    assigned.filter(({ slot }) => slot.created === created).map(({ row }) => row)
-  if (known.length < given.length) await insertActivations(tx, licence, granted(true))
+  const granted = (isNew: boolean) =>
+    assigned.filter(({ created }) => created === isNew).map(({ row }) => row)
+  if (known.length < given.length) await insertActivations(tx, granted(true))
   if (known.length > 0) await updateActivations(tx, granted(false))
-  return assigned.map(({ applicant, slot }) => [applicant, slot])
 }
 
 function latest(...times: (Date | null | undefined)[]): Date | null {

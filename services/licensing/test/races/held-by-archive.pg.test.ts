@@ -15,6 +15,7 @@ import {
   importItems,
   atOnce,
 } from '../makers.ts'
+import { activate } from '../products.ts'
 
 const harness = await forFile(startHarness)
 
@@ -104,4 +105,22 @@ test('an archive pauses between two steps for as long as the first took', async 
   const times = await harness.sql<{ at: number }[]>`
     select extract(epoch from updated_at)::float8 * 1000 as at from licences where plan_id = ${plan.id} order by id`
   expect(times.at(100)!.at - times.at(99)!.at).toBeGreaterThan(45)
+})
+
+test('new machines of many licences share a transaction, and a licence that is locked delays only its own', async () => {
+  const [plan, archived] = [await givenPlan(harness), await givenPlan(harness)]
+  const licences = await atOnce(20, () => givenLicence(harness, { planId: plan.id, maxConcurrent: 1 }))
+  const locked = await givenLicence(harness, { planId: archived.id })
+  const held = await heldByArchive(archived.id)
+  let isAnswered = false
+  const waits = activate(harness.products, locked).then(() => (isAnswered = true))
+  await atOnce(20, (at) => activate(harness.products, licences[at]!))
+  expect(isAnswered).toBe(false)
+  // Rows of one transaction have the same `xmin`. Unlike activations, leases are not changed by the recording of the calls.
+  const [row] = await harness.sql<{ transactions: number }[]>`
+    select count(distinct xmin::text)::int as transactions from leases
+    where licence_id = any(${licences.map(({ id }) => id)}::text[])`
+  expect(row!.transactions).toBeLessThanOrEqual(5)
+  await held.end()
+  await waits
 })
