@@ -248,18 +248,17 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
       },
     )
   })
-  const stopInProcess = serveInProcess(`${options.address.host}:${port}`, implementations)
+  const inProcess = serveInProcess(`${options.address.host}:${port}`, implementations)
   return {
     port,
     async stop() {
-      await stopInProcess()
-      await new Promise<void>((resolve) => {
-        const force = setTimeout(() => server.forceShutdown(), 10_000)
-        server.tryShutdown(() => {
-          clearTimeout(force)
-          resolve()
-        })
-      })
+      const force = setTimeout(() => {
+        inProcess.abandon()
+        server.forceShutdown()
+      }, 10_000)
+      await inProcess.stop()
+      await new Promise<void>((resolve) => server.tryShutdown(() => resolve()))
+      clearTimeout(force)
     },
   }
 }

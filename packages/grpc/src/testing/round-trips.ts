@@ -6,6 +6,9 @@ import { ProductService } from '@licensing/proto/products'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+// By their paths, because the package of the tests depends on this one.
+import { fullTest } from '../../../../tests/support/src/drawn.ts'
+import { eventually } from '../../../../tests/support/src/poll.ts'
 import { callContext } from '../call-context.ts'
 import { connectTo } from '../client.ts'
 import { ServiceError } from '../errors.ts'
@@ -123,6 +126,31 @@ export function testRoundTrips(): void {
     return { getSigningKeys, aborted: aborted.promise }
   }
 
+  test('a message that breaks its schema is internal, and later calls are served', async () => {
+    const tooLarge = 2n ** 64n
+    await using given = await givenServer({
+      getSigningKeys: waitingHandler().getSigningKeys,
+      getRevocations: ({ since }) => Promise.resolve({ version: since === undefined ? tooLarge : since }),
+    })
+    const call = (since?: bigint) =>
+      given.calls.getRevocations({ applicationId: 'app_1', since }, { timeoutMs: 100 })
+    await expect(call()).rejects.toMatchObject({ name: 'ServiceError', code: 'internal' })
+    await expect(call(tooLarge)).rejects.toMatchObject({ name: 'ServiceError', code: 'internal' })
+    // Ends after the deadlines of both.
+    const last = given.calls.getSigningKeys({ applicationId: 'app_1' }, { timeoutMs: 150 })
+    await expect(last).rejects.toMatchObject({ code: 'unavailable' })
+    expect((await call(1n)).version).toBe(1n)
+  })
+
+  test('calls that are answered at once do not delay timers', async () => {
+    await using given = await givenServer({ getSigningKeys: () => Promise.resolve({}) })
+    let isDue = false
+    setTimeout(() => (isDue = true), 1)
+    const untilMs = performance.now() + 1_000
+    while (!isDue && performance.now() < untilMs) await keys(given)
+    expect(isDue).toBe(true)
+  })
+
   test('a call ends at its deadline, and the handler is notified', async () => {
     const { getSigningKeys, aborted } = waitingHandler()
     await using given = await givenServer({ getSigningKeys })
@@ -131,6 +159,35 @@ export function testRoundTrips(): void {
     await expect(call).rejects.toMatchObject({ code: 'unavailable' })
     expect(performance.now() - startedMs).toBeLessThan(10_000)
     await aborted
+  })
+
+  test('a handler that sees a call whose caller has given up before is notified', async () => {
+    let waiting = 0
+    await using given = await givenServer({
+      getSigningKeys: () =>
+        new Promise<object>((resolve) => {
+          waiting += 1
+          callContext()!.signal.addEventListener('abort', () => {
+            waiting -= 1
+            resolve({})
+          })
+        }),
+      release: () => Promise.resolve({}),
+    })
+    const call = (options: { timeoutMs?: number; signal?: AbortSignal }) =>
+      given.calls.getSigningKeys({ applicationId: 'app_1' }, options)
+    const controller = new AbortController()
+    const calls = [
+      call({ signal: AbortSignal.abort(), timeoutMs: 300 }),
+      call({ timeoutMs: 0 }),
+      call({ signal: controller.signal, timeoutMs: 300 }),
+    ]
+    const ended = calls.map((each) => expect(each).rejects.toMatchObject({ code: 'unavailable' }))
+    controller.abort()
+    await Promise.all(ended)
+    // Calls arrive in their order.
+    await given.calls.release({ activationId: 'act_1', token: 'x' })
+    await eventually(() => waiting === 0)
   })
 
   test('when a caller gives up, calls that were made for its call are cancelled too', async () => {
@@ -176,6 +233,26 @@ export function testRoundTrips(): void {
     expect((await call).jwksJson).toBe('finished')
     await stopped
   })
+
+  fullTest(
+    'a server stops within ten seconds although a handler never answers',
+    async () => {
+      const entered = Promise.withResolvers<AbortSignal>()
+      await using given = await givenServer({
+        deactivate: () => {
+          entered.resolve(callContext()!.signal)
+          return new Promise(() => undefined)
+        },
+      })
+      const call = given.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 60_000 })
+      const stopped = entered.promise.then(() => given.stop())
+      await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+      await stopped
+      const signal = await entered.promise
+      await eventually(() => signal.aborted)
+    },
+    20_000,
+  )
 
   test('a handler does not see the context of its caller', async () => {
     const storage = new AsyncLocalStorage<string>()
