@@ -30,7 +30,8 @@ export type GiveSlot = (request: SlotRequest, of?: Application) => Promise<Slot>
 
 /**
  * Requests of an application share transactions, which skip licences that others have locked. Requests for such a licence
- * wait for each other without holding connections, and share a transaction of their own.
+ * wait for each other without holding connections, and share a transaction of their own. So do requests for a floating
+ * licence or a file: they take statements for each licence, and may wait for locks of activations.
  */
 export function createGiveSlot(deps: ProductDependencies): GiveSlot {
   const options = { isTransient: isDatabaseUnavailable, maxBatchSize: 100 }
@@ -64,8 +65,9 @@ export function createGiveSlot(deps: ProductDependencies): GiveSlot {
       isOffline: fileSeconds !== undefined,
       ...(of && { of }),
     }
+    const isAlone = licence.max_concurrent !== null || applicant.isOffline
     const slot = async () =>
-      (await together({ ...applicant, applicationId: licence.application_id })) ??
+      (isAlone ? undefined : await together({ ...applicant, applicationId: licence.application_id })) ??
       (await waiting(applicant)) ??
       unknown
     let outcome = knownSlot(licence, applicant, deps.now()) ?? (await slot())

@@ -4,6 +4,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../harness.ts'
+import type { Harness } from '../harness.ts'
 import {
   archive,
   givenLicence,
@@ -15,7 +16,7 @@ import {
   importItems,
   atOnce,
 } from '../makers.ts'
-import { activate } from '../products.ts'
+import { activate, activateOffline } from '../products.ts'
 
 const harness = await forFile(startHarness)
 
@@ -109,18 +110,45 @@ test('an archive pauses between two steps for as long as the first took', async 
 
 test('new machines of many licences share a transaction, and a licence that is locked delays only its own', async () => {
   const [plan, archived] = [await givenPlan(harness), await givenPlan(harness)]
-  const licences = await atOnce(20, () => givenLicence(harness, { planId: plan.id, maxConcurrent: 1 }))
+  const licences = await atOnce(20, () => givenLicence(harness, { planId: plan.id }))
   const locked = await givenLicence(harness, { planId: archived.id })
   const held = await heldByArchive(archived.id)
   let isAnswered = false
   const waits = activate(harness.products, locked).then(() => (isAnswered = true))
   await atOnce(20, (at) => activate(harness.products, licences[at]!))
   expect(isAnswered).toBe(false)
-  // Rows of one transaction have the same `xmin`. Unlike activations, leases are not changed by the recording of the calls.
+  // The `xmax` of a row is the last transaction that has locked it.
   const [row] = await harness.sql<{ transactions: number }[]>`
-    select count(distinct xmin::text)::int as transactions from leases
-    where licence_id = any(${licences.map(({ id }) => id)}::text[])`
+    select count(distinct xmax::text)::int as transactions from licences
+    where id = any(${licences.map(({ id }) => id)}::text[])`
   expect(row!.transactions).toBeLessThanOrEqual(5)
   await held.end()
   await waits
 })
+
+test.each([
+  ['has a lease', { maxConcurrent: 5 }, activate],
+  [
+    'gets a file',
+    {},
+    (_: Harness['products'], licence: { key: string }, machine?: { fingerprint: string }) =>
+      activateOffline(harness, licence, machine),
+  ],
+] as const)(
+  'an activation that %s delays only its own licence while it is locked',
+  async (_, fields, call) => {
+    const [licence, ...others] = await atOnce(5, () => givenLicence(harness, fields))
+    const machine = { fingerprint: 'known' }
+    await call(harness.products, licence!, machine)
+    const connection = await harness.deps.lists.reserve()
+    await connection`begin`
+    await connection`select from activations where licence_id = ${licence!.id} for update`
+    let isAnswered = false
+    const waits = call(harness.products, licence!, machine).then(() => (isAnswered = true))
+    await Promise.all(others.map((other) => call(harness.products, other)))
+    expect(isAnswered).toBe(false)
+    await connection`commit`
+    connection.release()
+    await waits
+  },
+)
