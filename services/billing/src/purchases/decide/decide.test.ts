@@ -437,6 +437,47 @@ describe('a purchase', () => {
     expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'charged_back', 'partially_refunded'])
   })
 
+  test('whose refunds had been pending for long has the order in which events say that they succeeded', () => {
+    const amounts = { re_1: 1900, re_2: 3000 }
+    const pending = Object.entries(amounts).map(([ref, amount]) =>
+      recorded({ ...refund(ref, start, { amount }), status: 'pending', reportedAt: start }, start),
+    )
+    // The processor's records say only that both have succeeded.
+    const succeeded = Object.entries(amounts).map(([ref, amount]) =>
+      recorded(refund(ref, start, { amount, reportedAt: undefined }), start + day),
+    )
+    const facts = [
+      recorded(paid, start),
+      recorded(charged, start),
+      ...pending,
+      recorded({ ...charged, refunded: 4900 }, start + day),
+      ...succeeded,
+    ]
+    const at = (seconds: number, questions: Question[], events: Fact[] = []) => {
+      const all = [...facts, ...events.map((fact) => recorded(fact, start + day + second))]
+      return decide(
+        { ...givenHistory(), facts: all, questions },
+        new Date(start + day + seconds * second),
+        rules,
+      )
+    }
+    const answered = (questions: readonly Pick<Question, 'kind' | 'ref'>[]): Question[] =>
+      questions.map(({ kind, ref }) => ({ kind, ref, attempts: 1, found: true }))
+    const read = answered(at(0, []).questions)
+    const asking = at(0, read)
+    expect(asking.effects.map((effect) => effect.kind)).toEqual(['paid'])
+    expect(asking.questions).toMatchObject([{ kind: 'events' }])
+    const events = [
+      { ...refund('re_2', start, { amount: 3000 }), reportedAt: start + day },
+      { ...refund('re_1', start, { amount: 1900 }), reportedAt: start + day + second },
+    ]
+    const { refunds } = at(4, [...read, ...answered(asking.questions)], events)
+    expect(Object.fromEntries(refunds.map(({ ref, kind }) => [ref, kind]))).toEqual({
+      re_1: 'full_refund',
+      re_2: 'partial_refund',
+    })
+  })
+
   test('whose charge was refunded more than is known asks for the list of its refunds, and makes none up', () => {
     const { history, decisions } = record(givenHistory(), [paid, charged, { ...charged, refunded: 1000 }])
     const asked = decisions.flatMap(({ questions }) => questions.map(({ kind, ref }) => `${kind} ${ref}`))

@@ -177,7 +177,7 @@ export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedR
       status,
       succeededAt: hasSucceeded ? (reported ?? createdAt) : undefined,
       failedAt,
-      recordedMs: firstRecorded(group),
+      recordedMs: lastRecorded(group),
       isFullyReported:
         (!hasSucceeded || reported !== undefined) &&
         (status !== 'failed' || (hasSucceeded && failedAt !== undefined)),
@@ -207,7 +207,7 @@ export function mergeDisputes(facts: RecordedFact[], paymentRef: string): Merged
       inquiry: group.some((fact) => fact.stage !== 'chargeback' || fact.wasInquiry),
       inquiryClosedAt: closed.at,
       chargebackAt: chargeback.at,
-      recordedMs: firstRecorded(group),
+      recordedMs: lastRecorded(group),
       isFullyReported: group.some((fact) => fact.opening) && chargeback.isKnown && closed.isKnown,
     }
   })
@@ -295,6 +295,10 @@ function known<Item, Value>(items: readonly Item[], value: (item: Item) => Value
 
 function firstRecorded(facts: { recordedMs: number }[]): number {
   return Math.min(...facts.map((fact) => fact.recordedMs))
+}
+
+function lastRecorded(facts: { recordedMs: number }[]): number {
+  return Math.max(...facts.map((fact) => fact.recordedMs))
 }
 
 function firstReported(facts: { reportedAt: number | undefined }[]): number | undefined {
