@@ -87,7 +87,7 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
     return [service, url.href]
   })
   const running = started.move()
-  return {
+  const stack = {
     gatewayUrl,
     gatewayUrls,
     accountId,
@@ -96,14 +96,16 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
     api,
     processes,
     databaseUrls: Object.fromEntries(databaseUrls) as Record<DatabaseService, string>,
-    get nats(): never {
-      throw new Error('tests cannot use the NATS of a compose stack')
-    },
     simulator,
     runCommands: (commands) => runCommands(project, commands, environment, folder.path),
     runAdmin: async (args) => runAdmin((await containersOf(compose, 'catalog'))[0]!, args),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
+  } satisfies Omit<Stack, 'nats'>
+  // Not enumerable, so that copying a stack does not read it.
+  const nats = () => {
+    throw new Error('tests cannot use the NATS of a compose stack')
   }
+  return Object.defineProperty(stack, 'nats', { get: nats }) as unknown as Stack
 }
 
 type Compose = (...args: string[]) => Promise<string>
