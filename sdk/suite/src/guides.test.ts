@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { drawing, drawn } from '@licensing/test-support/drawn'
+import { drawing, drawn, isFull } from '@licensing/test-support/drawn'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -14,20 +14,23 @@ import { compile, folderOf, languages, type Language, type Source } from './lang
 import { LicensingServer } from './licensing-server.ts'
 
 const guides = new URL('../../../docs/guides/', import.meta.url)
+const ACTIVATE = 'products#Activate and check entitlements'
 const fence = /^```(\w+) (\S+)\n([^]*?)^```$/gm
 
-/** The programs of a guide in the languages of a row, as they would be run against a service with one licence. */
-async function programsOf(
-  guide: string,
-  { programs }: Language,
-  service: LicensingServer,
-  work: string,
-): Promise<Source[]> {
+/** A guide, or one passage of it: `products#Trials`. */
+async function textOf(part: string): Promise<string> {
+  const [guide, passage] = part.split('#')
   const page = await readFile(new URL(`${guide}.md`, guides), 'utf8')
-  const found = [...page.matchAll(fence)].filter(
+  if (passage === undefined) return page
+  return page.split(/^## /m).find((text) => text.startsWith(`${passage}\n`)) ?? ''
+}
+
+/** The programs of a guide in the languages of a row, as they would be run against a service with one licence. */
+async function programsOf(part: string, { programs }: Language, service: LicensingServer): Promise<Source[]> {
+  const found = [...(await textOf(part)).matchAll(fence)].filter(
     ([, kind = '', name = '']) => kind in programs && !name.startsWith('container.'),
   )
-  expect(found.length, `the guide ${guide} has no program`).toBeGreaterThan(0)
+  expect(found.length, `the guide ${part} has no program`).toBeGreaterThan(0)
   return found.map(([, kind = '', name = '', code = '']) => ({
     kind,
     name,
@@ -35,14 +38,14 @@ async function programsOf(
       .replaceAll('https://licensing.example.com', service.baseUrl)
       .replaceAll(/app_[0-9a-z]{26}/g, service.appId)
       .replaceAll(/lrk_[\w-]{43}/g, service.rootKey)
-      .replaceAll('7ZK2M-4QX9T-B1N8V-WC3HD-60RPF', service.issue())
-      .replaceAll('/var/lib/acme', work),
+      .replaceAll('7ZK2M-4QX9T-B1N8V-WC3HD-60RPF', service.issue()),
   }))
 }
 
 interface Running {
   readonly output: Promise<string>
   readonly code: Promise<unknown>
+  readonly pressEnter: () => void
   readonly kill: () => void
 }
 
@@ -56,32 +59,43 @@ async function start(
   const child = spawn(program, [...parameters, ...given], {
     cwd: folderOf(language),
     env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   })
   const output = Promise.all([text(child.stdout), text(child.stderr)]).then((both) => both.join(''))
-  return { output, code: once(child, 'close').then(([code]) => code as unknown), kill: () => child.kill() }
+  return {
+    output,
+    code: once(child, 'close').then(([code]) => code as unknown),
+    pressEnter: () => child.stdin.write('\n'),
+    kill: () => child.kill(),
+  }
 }
+
+/** A program of the guide for products, with the store in a folder of its own. */
+function withStoreIn(folder: string, program: Source): Source {
+  const code = program.code
+    .replaceAll('/var/lib/acme', folder)
+    .replaceAll('"licence.json"', JSON.stringify(join(folder, 'licence.json')))
+  return { ...program, code }
+}
+
+/** The languages of a row in which guides have programs, without those of tests. */
+const kindsOf = ({ programs }: Language) => Object.keys(programs).filter((kind) => !kind.endsWith(' test'))
 
 const inSomeLanguage = languages.filter(({ programs }) => Object.keys(programs).length > 0)
 
 describe.each(inSomeLanguage)('in the guides, with the SDK of $name,', (language) => {
   test('the product of "License your product" activates', async () => {
     await using service = await LicensingServer.start()
-    await using folder = await makeTemporaryFolder()
-    const programs = await programsOf('products', language, service, folder.path)
-    const kinds = Object.keys(language.programs).filter((kind) => !kind.endsWith(' test'))
-    expect(programs.map(({ kind }) => kind)).toEqual(kinds)
+    const programs = await programsOf(ACTIVATE, language, service)
+    expect(programs.map(({ kind }) => kind)).toEqual(kindsOf(language))
     for (const program of programs) {
-      await using own = await makeTemporaryFolder()
-      const code = program.code
-        .replaceAll(folder.path, own.path)
-        .replaceAll('"licence.json"', JSON.stringify(join(own.path, 'licence.json')))
+      await using folder = await makeTemporaryFolder()
       const before = service.requests.length
-      const { output, code: ended } = await start(language, { ...program, code }, own.path)
-      expect(await ended, await output).toBe(0)
+      const { output, code } = await start(language, withStoreIn(folder.path, program), folder.path)
+      expect(await code, await output).toBe(0)
       expect(await output).not.toContain('not licensed')
       expect(service.requests.slice(before)).toContain('POST /v1/activations')
-      expect(JSON.parse(await readFile(join(own.path, 'licence.json'), 'utf8'))).toHaveProperty('token')
+      expect(JSON.parse(await readFile(join(folder.path, 'licence.json'), 'utf8'))).toHaveProperty('token')
     }
   })
 
@@ -90,7 +104,7 @@ describe.each(inSomeLanguage)('in the guides, with the SDK of $name,', (language
     await using folder = await makeTemporaryFolder()
     const licence_key = service.issue()
     const env = { LICENSING_APP: service.appId, ROOT_KEY: service.rootKey, LICENCE_KEY: licence_key }
-    for (const program of await programsOf('offline', language, service, folder.path)) {
+    for (const program of await programsOf('offline', language, service)) {
       const code = program.code.replaceAll('licence.json', join(folder.path, 'licence.json'))
       const asking = await start(language, { ...program, code }, folder.path, { env })
       expect(await asking.code, await asking.output).toBe(0)
@@ -106,7 +120,7 @@ describe.each(inSomeLanguage)('in the guides, with the SDK of $name,', (language
   test('the server of the quickstart verifies a delivery', async () => {
     await using service = await LicensingServer.start()
     await using folder = await makeTemporaryFolder()
-    for (const program of await programsOf('quickstart', language, service, folder.path)) {
+    for (const program of await programsOf('quickstart', language, service)) {
       if (program.kind === 'cpp' && !existsSync('/usr/include/httplib.h')) {
         process.stdout.write('skipped: the server of the quickstart in C++ (no libcpp-httplib-dev)\n')
         continue
@@ -131,19 +145,48 @@ describe.each(inSomeLanguage)('in the guides, with the SDK of $name,', (language
   })
 })
 
+describe.each(drawn(inSomeLanguage, 1))(`in the guides, with the SDK of $name (${drawing}),`, (language) => {
+  test('the product of "Floating licences" says that no place is free, and holds a lease while it runs', async () => {
+    await using service = await LicensingServer.start()
+    // A call takes at most 5 s, so the token of a call that succeeded is still valid.
+    service.tokenLifeSeconds = 7
+    const programs = await programsOf('products#Floating licences', language, service)
+    expect(programs.map(({ kind }) => kind)).toEqual(kindsOf(language))
+    for (const program of programs) {
+      await using first = await makeTemporaryFolder()
+      service.maxConcurrent = 0
+      const refused = await start(language, withStoreIn(first.path, program), first.path)
+      expect(await refused.code, await refused.output).toBe(0)
+      expect(await refused.output).toContain('All places of this licence are in use')
+      await using second = await makeTemporaryFolder()
+      service.maxConcurrent = 1
+      const before = service.requests.length
+      const running = await start(language, withStoreIn(second.path, program), second.path)
+      const requests = () => service.requests.slice(before).map((request) => request.split('/').at(-1))
+      if (isFull) {
+        // Takes half of the token's life.
+        await eventually(() => expect(requests()).toContain('refresh'), { timeoutMs: 60_000 })
+        expect(requests()).not.toContain('release')
+      }
+      running.pressEnter()
+      expect(await running.code, await running.output).toBe(0)
+      expect(await running.output).toContain('running')
+      expect(requests()).toContain('release')
+    }
+  })
+})
+
 describe.each(drawn(inSomeLanguage, 2))(`in the guides, with the SDK of $name (${drawing}),`, (language) => {
   test('the product starts a trial with the call of "Trials"', async () => {
     await using service = await LicensingServer.start()
-    const page = await readFile(new URL('products.md', guides), 'utf8')
-    const [, trials = ''] = page.split('\n## Trials\n')
-    for (const program of await programsOf('products', language, service, '/var/lib/acme')) {
+    const trials = await textOf('products#Trials')
+    for (const product of await programsOf(ACTIVATE, language, service)) {
       await using folder = await makeTemporaryFolder()
-      const [, call = ''] = new RegExp(`^\`\`\`${program.kind}\n(.*)$`, 'm').exec(trials) ?? []
+      const [, call = ''] = new RegExp(`^\`\`\`${product.kind}\n(.*)$`, 'm').exec(trials) ?? []
+      const program = withStoreIn(folder.path, product)
       const code = program.code
         .replace(/^.*[lL]icence_?[kK]ey.*\n/m, '')
         .replace(/^.*activate(?:Async)?\(.*$/im, call)
-        .replaceAll('/var/lib/acme', folder.path)
-        .replaceAll('"licence.json"', JSON.stringify(join(folder.path, 'licence.json')))
       const before = service.requests.length
       const { output, code: ended } = await start(language, { ...program, code }, folder.path)
       expect(await ended, await output).toBe(0)
@@ -155,7 +198,7 @@ describe.each(drawn(inSomeLanguage, 2))(`in the guides, with the SDK of $name ($
   test('the test of "Testing your integration" gives a product a time, a network and a store', async () => {
     await using service = await LicensingServer.start()
     await using folder = await makeTemporaryFolder()
-    for (const program of await programsOf('testing', language, service, folder.path)) {
+    for (const program of await programsOf('testing', language, service)) {
       const env = {
         LICENSING_URL: service.baseUrl,
         LICENSING_APP: service.appId,

@@ -108,7 +108,7 @@ const all: readonly Language[] = [
     name: 'Rust',
     folder: 'rust',
     probes: RUST_PROBES,
-    prepare: `${CARGO_BUILD} --example driver`,
+    prepare: `${CARGO_BUILD} --lib --example driver`,
     test: `${CARGO_TEST} --test vectors`,
     fullTest: `cargo fmt --check && cargo clippy --quiet --all-targets --target-dir {build} -- --deny warnings && ${CARGO_TEST}`,
     driver: ['{build}/debug/examples/driver'],

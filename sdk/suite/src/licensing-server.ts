@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomUUID, sign, type KeyObject } from 'node:cryp
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { json } from 'node:stream/consumers'
+import { text } from 'node:stream/consumers'
 
 interface Reply {
   readonly status: number
@@ -22,10 +22,14 @@ export class LicensingServer implements AsyncDisposable {
   readonly requests: string[] = []
   tokenLifeSeconds = 86_400
   status = 'active'
+  /** If set, the licences are floating, and have this many leases together. */
+  maxConcurrent: number | null = null
   /** If set, it answers instead of the service: an answer, or a function that writes one. */
   instead: Reply | ((request: IncomingMessage, response: ServerResponse) => void) | null = null
   readonly #licences = new Map<string, string>()
   readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
+  /** The activations that hold a lease. */
+  readonly #leases = new Set<string>()
   readonly #revoked: string[] = []
   readonly #root = newSigner()
   /** The root key that products of this application have compiled in. */
@@ -94,14 +98,17 @@ export class LicensingServer implements AsyncDisposable {
   async #reply(request: IncomingMessage): Promise<Reply> {
     const { pathname, searchParams } = new URL(request.url ?? '', this.baseUrl)
     this.requests.push(`${request.method} ${pathname}`)
-    const body = request.method === 'POST' ? ((await json(request)) as Record<string, string>) : {}
+    const sent = await text(request)
+    const body = sent === '' ? {} : (JSON.parse(sent) as Record<string, string>)
     if (this.instead && typeof this.instead !== 'function') return this.instead
     const [, , collection, id = '', action] = pathname.split('/')
     switch (`${request.method} ${collection} ${action ?? ''}`) {
       case 'POST activations ':
         return this.#activate(body)
       case 'POST activations refresh':
-        return this.#refuse() ?? { status: 200, body: this.#token(id, body['nonce']) }
+        return this.#refuse() ?? this.#grant(200, id, body['nonce'])
+      case 'POST activations release':
+        return this.#leases.delete(id) ? { status: 204 } : problem(404, 'not_found')
       case 'DELETE activations ':
         return this.#activations.delete(id) ? { status: 204 } : problem(404, 'not_found')
       case 'POST apps trials':
@@ -121,10 +128,10 @@ export class LicensingServer implements AsyncDisposable {
     const refusal = this.#refuse()
     if (refusal) return refusal
     const known = [...this.#activations].find(([, entry]) => entry.fingerprint === fingerprint)
-    if (known) return { status: 200, body: this.#token(known[0], nonce) }
+    if (known) return this.#grant(200, known[0], nonce)
     const id = `act_${randomUUID()}`
     this.#activations.set(id, { licenceId, fingerprint })
-    return { status: 201, body: this.#token(id, nonce) }
+    return this.#grant(201, id, nonce)
   }
 
   #startTrial(body: Record<string, string>): Reply {
@@ -136,6 +143,16 @@ export class LicensingServer implements AsyncDisposable {
   #refuse(): Reply | null {
     if (this.status === 'active' || this.status === 'downgraded') return null
     return problem(403, 'licence_refused', { reason: this.status })
+  }
+
+  /** Answers with a token, and on a floating licence with a lease, if there is one. */
+  #grant(status: number, activationId: string, nonce: string | undefined): Reply {
+    if (this.maxConcurrent !== null && !this.#leases.has(activationId)) {
+      if (this.#leases.size >= this.maxConcurrent)
+        return problem(409, 'limit_reached', { reason: 'max_concurrent' })
+      this.#leases.add(activationId)
+    }
+    return { status, body: this.#token(activationId, nonce) }
   }
 
   #token(activationId: string, nonce: string | undefined) {
@@ -154,7 +171,13 @@ export class LicensingServer implements AsyncDisposable {
       entitlements: { export_pdf: 'true', max_projects: '25' },
       nonce,
     })
-    return { activation_id: activationId, licence_id: licenceId, token }
+    const lease_ends_at = new Date((iat + this.tokenLifeSeconds) * 1000).toISOString()
+    return {
+      activation_id: activationId,
+      licence_id: licenceId,
+      token,
+      ...(this.maxConcurrent !== null && { lease_ends_at }),
+    }
   }
 
   #revocations(since: string | null, ifNoneMatch: string | undefined): Reply {

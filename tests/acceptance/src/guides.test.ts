@@ -61,7 +61,7 @@ test.each(runnable)('the commands of %s work without changes', async (document) 
     PORT: (await freeAddress()).split(':')[1]!,
   }
   if (/(?:products|offline|testing)\.md$/.test(document)) {
-    environment['LICENCE_KEY'] = (await vendor.issue((await vendor.plan()).id)).key
+    environment['LICENCE_KEY'] = (await vendor.issue((await vendor.plan({ code: 'pro' })).id)).key
   }
   if (document.endsWith('guides/cli.md')) {
     await vendor.define('seats', 'limit')
