@@ -8,7 +8,7 @@ import { ensurePacked } from '@licensing/downloads/build'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { freeAddress } from '@licensing/test-support/free-address'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { givenEndpoint } from './delivery.ts'
 import { blocksOf, scripts } from './documents.ts'
 import type { Block } from './documents.ts'
@@ -134,11 +134,14 @@ async function runScript(script: string, cwd: string, env: Record<string, string
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
   }
+  // Also if the test has timed out.
+  onTestFinished(() => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL')
+    } catch {
+      // The process group has already ended.
+    }
+  })
   const [code] = (await once(child, 'exit')) as [number | null]
-  try {
-    process.kill(-child.pid!, 'SIGKILL')
-  } catch {
-    // The process group has already ended.
-  }
   return { code, output }
 }

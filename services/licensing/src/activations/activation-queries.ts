@@ -72,13 +72,19 @@ export async function findLicencesOfKeys(
 /** Whether to wait for rows that another transaction has locked. */
 export type OnLocked = 'wait' | 'skip'
 
-/** Locks licences, in the order of their ids. A second statement sees everything committed while the first waited for the locks. */
+/** Locks licences, in the order of their ids. */
 async function lock(sql: Sql, which: Statement, onLocked: OnLocked = 'wait') {
-  const locked = await sql<{ id: string }[]>`
-    select l.id from licences l where ${which} order by l.id for update ${onLocked === 'skip' ? sql`skip locked` : sql``}`
-  const ids = locked.map(({ id }) => id)
-  const rows = await sql<(Read<ProductLicence> & { key: string })[]>`
-    select l.key, ${productColumns(sql)} from licences l where l.id = any(${ids}::text[])`
+  const skip = onLocked === 'skip' ? sql`skip locked` : sql``
+  const locking = sql<
+    { id: string }[]
+  >`select l.id from licences l where ${which} order by l.id for update ${skip}`
+  const read = (which: Statement) => sql<(Read<ProductLicence> & { key: string })[]>`
+    select l.key, ${productColumns(sql)} from licences l where ${which}`
+  // A second statement, even if it is sent with the first, sees everything committed while that one waited for the locks.
+  const rows =
+    onLocked === 'wait'
+      ? (await Promise.all([locking, read(which)]))[1]
+      : await read(sql`l.id = any(${(await locking).map(({ id }) => id)}::text[])`)
   return rows.map((row) => parsed<ProductLicence & { key: string }>(row))
 }
 
