@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { chown, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { connect } from '@licensing/database/connect'
 import { freePort } from '@licensing/local-servers/ports'
 import { findPostgresPrograms, postgresAccount } from '@licensing/local-servers/postgres-cluster'
-import { startServerProcess, type ServerProcess } from '@licensing/local-servers/server-process'
+import { lastLines, startServerProcess, type ServerProcess } from '@licensing/local-servers/server-process'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { folderOf, postgresPrograms } from '@licensing/test-support/installed-programs'
 import { eventually } from '@licensing/test-support/poll'
@@ -108,7 +108,14 @@ export async function startPatroniCluster(): Promise<PatroniCluster> {
 
   const place = { folder, etcd: client, run, makeFolder }
   const first = await startMember('db-1', place, started)
-  await eventually(() => first.isLeader(), { timeoutMs })
+  await eventually(
+    async () => {
+      if (await first.isLeader()) return
+      const log = await readFile(join(folder, 'db-1.log'), 'utf8')
+      throw new Error(`the first server does not lead:\n${lastLines(log)}`)
+    },
+    { timeoutMs },
+  )
   const members = [first, await startMember('db-2', place, started)]
   const cluster: Omit<PatroniCluster, typeof Symbol.asyncDispose> = {
     url: `postgres://postgres:${password}@${members.map(({ address }) => address).join(',')}/postgres`,
